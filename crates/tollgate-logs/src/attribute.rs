@@ -23,13 +23,13 @@ pub struct Attribute {
     /// whole URL, are used if the line has no others.
     pub name: String,
     /// The place of its value.
-    pub source: Source,
+    pub source: AttributeSource,
 }
 
 /// The place of an attribute's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Source {
+pub enum AttributeSource {
     /// `json:/user/id`: in a JSON line, by its pointer (RFC 6901). Numbers and booleans are read as written.
     Json(String),
     /// `field:NAME`: a field by the name that the format has for it: `http_x_api_key` of nginx, `{X-Api-Key}i` of
@@ -50,7 +50,7 @@ pub enum Source {
     Xff(Vec<Network>),
 }
 
-impl Source {
+impl AttributeSource {
     /// Whether the value is computed from other fields.
     pub(crate) const fn is_derived(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Xff(_))
@@ -90,7 +90,7 @@ impl FromStr for Attribute {
     }
 }
 
-impl FromStr for Source {
+impl FromStr for AttributeSource {
     type Err = AttributeError;
 
     fn from_str(text: &str) -> Result<Self, AttributeError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::doubt::{Doubt, Reading};
 use crate::error::{Error, Nearest};
-use crate::format::{Detected, Meant, Miss, Unclear, detect, propose};
+use crate::format::{ClientReading, DetectedFormat, Miss, Unclear, detect, propose};
 use crate::input::Log;
 use crate::lines::{Line, Lines};
 use crate::look::Look;
@@ -13,15 +13,15 @@ use crate::progress::Counts;
 use crate::summary::{Example, LogFile};
 
 /// A log, its format, and when it begins.
-pub(crate) struct Known {
+pub(crate) struct KnownLog {
     pub(crate) log: Log,
     /// `None` if it has no lines.
-    pub(crate) detected: Option<Detected>,
+    pub(crate) detected: Option<DetectedFormat>,
     /// Its place in the summary. It is set once all logs are known.
     pub(crate) file: usize,
 }
 
-impl Known {
+impl KnownLog {
     /// Looks at so many of the first lines of a log.
     pub(crate) fn new(
         mut log: Log,
@@ -60,7 +60,7 @@ impl Known {
         let detected = self.detected.as_ref();
         LogFile {
             name: self.log.name.clone(),
-            format: detected.map(Detected::name),
+            format: detected.map(DetectedFormat::name),
             instant: detected.and_then(|detected| detected.seen.instant),
             precision: detected.and_then(|detected| detected.seen.precision),
             may_be_sampled: detected.is_some_and(|detected| detected.may_be_sampled),
@@ -99,7 +99,7 @@ fn look(
     most: usize,
     options: &Options,
     counts: &Arc<Counts>,
-) -> Result<Option<Detected>, Error> {
+) -> Result<Option<DetectedFormat>, Error> {
     let bytes = log.first_lines(most, counts)?;
     let mut lines = Lines::new(bytes.as_slice());
     let mut copies: Vec<Vec<u8>> = Vec::new();
@@ -156,7 +156,7 @@ fn look(
         Miss::NoField { format, field } => Error::NoField { name, format, field },
         Miss::NoClient => Error::NoClient { name },
         Miss::Unclear(Unclear { line, readings }) => {
-            let reading = |meant: Meant| Reading {
+            let reading = |meant: ClientReading| Reading {
                 place: meant.place,
                 client: Example::new(0, line as u64 + 1, &meant.client),
                 different: meant.different,

@@ -59,7 +59,7 @@ mod tally;
 mod time;
 mod value;
 
-pub use self::attribute::{Attribute, AttributeError, Source, TimeField, TimeForm};
+pub use self::attribute::{Attribute, AttributeError, AttributeSource, TimeField, TimeForm};
 pub use self::batch::Batch;
 pub use self::doubt::{Doubt, Reading};
 pub use self::error::{Error, Nearest};
@@ -72,4 +72,4 @@ pub use self::options::{Options, Order};
 pub use self::progress::{Progress, Watch};
 pub use self::reader::Reader;
 pub use self::request::Request;
-pub use self::summary::{Example, LogFile, OtherAddresses, Summary, Unparsed};
+pub use self::summary::{Example, LogFile, OtherAddresses, Summary, UnparsedLines};

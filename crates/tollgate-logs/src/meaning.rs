@@ -31,12 +31,12 @@ pub(crate) enum Meaning {
     /// A day and a time of the day, in UTC, that make one time.
     Date,
     Clock,
-    Duration(Unit),
+    Duration(DurationUnit),
 }
 
 /// The unit of a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum DurationUnit {
     Seconds,
     Millis,
     Micros,
@@ -78,14 +78,14 @@ impl Meaning {
 }
 
 /// Names of fields and what they mean; of several for the same, the first is taken.
-pub(crate) type Names = &'static [(&'static str, Meaning)];
+pub(crate) type FieldNames = &'static [(&'static str, Meaning)];
 
 use Instant::{Begin, End, Unknown};
 use Meaning::*;
 use TimeForm::{Any, Clf, Iso, Unix};
 
 /// Variables of nginx, and after them some of our own for the fixed formats of others.
-pub(crate) const NGINX: Names = &[
+pub(crate) const NGINX: FieldNames = &[
     ("msec", Time(Unix, End)),
     ("time_iso8601", Time(Iso, End)),
     ("time_local", Time(Clf, End)),
@@ -109,7 +109,7 @@ pub(crate) const NGINX: Names = &[
     ("status", Status),
     ("bytes_sent", Sent),
     ("body_bytes_sent", Sent),
-    ("request_time", Duration(Unit::Seconds)),
+    ("request_time", Duration(DurationUnit::Seconds)),
     // Of other servers.
     ("begin_clf", Time(Clf, Begin)),
     ("begin_iso", Time(Iso, Begin)),
@@ -119,7 +119,7 @@ pub(crate) const NGINX: Names = &[
 ];
 
 /// Directives of Apache's `LogFormat`, without `%`. Patterns of `%{...}t` are read apart.
-pub(crate) const APACHE: Names = &[
+pub(crate) const APACHE: FieldNames = &[
     ("{usec}t", Time(Unix, Begin)),
     ("{begin:usec}t", Time(Unix, Begin)),
     ("{msec}t", Time(Unix, Begin)),
@@ -150,15 +150,15 @@ pub(crate) const APACHE: Names = &[
     ("O", Sent),
     ("B", Sent),
     ("b", Sent),
-    ("D", Duration(Unit::Micros)),
-    ("{us}T", Duration(Unit::Micros)),
-    ("{ms}T", Duration(Unit::Millis)),
-    ("T", Duration(Unit::Seconds)),
-    ("{s}T", Duration(Unit::Seconds)),
+    ("D", Duration(DurationUnit::Micros)),
+    ("{us}T", Duration(DurationUnit::Micros)),
+    ("{ms}T", Duration(DurationUnit::Millis)),
+    ("T", Duration(DurationUnit::Seconds)),
+    ("{s}T", Duration(DurationUnit::Seconds)),
 ];
 
 /// Fields of W3C's extended format, of CloudFront and of IIS.
-pub(crate) const W3C: Names = &[
+pub(crate) const W3C: FieldNames = &[
     ("date", Date),
     ("time", Clock),
     ("timestamp", Time(Unix, End)),
@@ -177,11 +177,11 @@ pub(crate) const W3C: Names = &[
     ("x-forwarded-for", Forwarded),
     ("sc-status", Status),
     ("sc-bytes", Sent),
-    ("time-taken", Duration(Unit::OfW3c)),
+    ("time-taken", Duration(DurationUnit::OfW3c)),
 ];
 
 /// Names that people give to columns and to fields of JSON lines. Columns may have capitals; JSON may not.
-pub(crate) const USUAL: Names = &[
+pub(crate) const USUAL: FieldNames = &[
     ("time", Time(Any, Unknown)),
     ("timestamp", Time(Any, Unknown)),
     ("@timestamp", Time(Any, Unknown)),
@@ -227,11 +227,11 @@ pub(crate) const USUAL: Names = &[
     ("body_bytes_sent", Sent),
     ("bytes", Sent),
     ("size", Sent),
-    ("request_time", Duration(Unit::Seconds)),
+    ("request_time", Duration(DurationUnit::Seconds)),
 ];
 
 /// Caddy's JSON.
-pub(crate) const CADDY: Names = &[
+pub(crate) const CADDY: FieldNames = &[
     ("/ts", Time(Any, End)),
     ("/request/client_ip", Address),
     ("/request/remote_ip", Address),
@@ -245,11 +245,11 @@ pub(crate) const CADDY: Names = &[
     ("/request/headers/X-Forwarded-For", Forwarded),
     ("/status", Status),
     ("/size", Sent),
-    ("/duration", Duration(Unit::Seconds)),
+    ("/duration", Duration(DurationUnit::Seconds)),
 ];
 
 /// Traefik's JSON.
-pub(crate) const TRAEFIK: Names = &[
+pub(crate) const TRAEFIK: FieldNames = &[
     ("/StartUTC", Time(Iso, Begin)),
     ("/StartLocal", Time(Iso, Begin)),
     ("/ClientHost", Address),
@@ -264,13 +264,13 @@ pub(crate) const TRAEFIK: Names = &[
     ("/request_X-Forwarded-For", Forwarded),
     ("/DownstreamStatus", Status),
     ("/DownstreamContentSize", Sent),
-    ("/Duration", Duration(Unit::Nanos)),
+    ("/Duration", Duration(DurationUnit::Nanos)),
 ];
 
 /// Envoy's JSON: with the names of its documentation and of Istio's default
 /// (<https://istio.io/latest/docs/tasks/observability/logs/access-log/>), of Envoy Gateway's default
 /// (<https://gateway.envoyproxy.io/docs/tasks/observability/proxy-accesslog/>), and the time of Contour's.
-pub(crate) const ENVOY: Names = &[
+pub(crate) const ENVOY: FieldNames = &[
     ("/start_time", Time(Iso, Begin)),
     ("/@timestamp", Time(Iso, Begin)),
     ("/downstream_remote_address", Address),
@@ -286,13 +286,13 @@ pub(crate) const ENVOY: Names = &[
     ("/x-forwarded-for", Forwarded),
     ("/response_code", Status),
     ("/bytes_sent", Sent),
-    ("/duration", Duration(Unit::Millis)),
+    ("/duration", Duration(DurationUnit::Millis)),
 ];
 
 /// The JSON that the console of Amazon's API Gateway suggests, for REST
 /// (<https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-access-logging.html>) and for HTTP
 /// (<https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-logging.html>).
-pub(crate) const API_GATEWAY: Names = &[
+pub(crate) const API_GATEWAY: FieldNames = &[
     ("/requestTimeEpoch", Time(Unix, Begin)),
     ("/requestTime", Time(Clf, Begin)),
     ("/ip", Address),
@@ -309,7 +309,7 @@ pub(crate) const API_GATEWAY: Names = &[
 ];
 
 /// Cloudflare's Logpush of HTTP requests.
-pub(crate) const CLOUDFLARE: Names = &[
+pub(crate) const CLOUDFLARE: FieldNames = &[
     ("/EdgeStartTimestamp", Time(Any, Begin)),
     ("/ClientIP", Address),
     ("/ClientRequestMethod", Method),
@@ -323,7 +323,7 @@ pub(crate) const CLOUDFLARE: Names = &[
 ];
 
 /// The log of load balancers of Google Cloud.
-pub(crate) const GOOGLE: Names = &[
+pub(crate) const GOOGLE: FieldNames = &[
     ("/timestamp", Time(Iso, Begin)),
     ("/httpRequest/remoteIp", Address),
     ("/httpRequest/requestMethod", Method),

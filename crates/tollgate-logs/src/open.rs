@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::field::{Field, Precision};
-use crate::format::{Detected, Parser};
+use crate::format::{DetectedFormat, Parser};
 use crate::input::Stream;
-use crate::known::Known;
+use crate::known::KnownLog;
 use crate::lines::Lines;
 use crate::options::Options;
 use crate::plan::Plan;
@@ -15,7 +15,7 @@ use crate::progress::Counts;
 use crate::time::Fold;
 
 /// A log that is being read.
-pub(crate) struct Open {
+pub(crate) struct OpenLog {
     pub(crate) name: String,
     pub(crate) series: String,
     pub(crate) lines: Lines<Stream>,
@@ -29,16 +29,16 @@ pub(crate) struct Open {
     ahead: Option<i64>,
 }
 
-impl Open {
+impl OpenLog {
     pub(crate) fn new(
-        known: Known,
+        known: KnownLog,
         options: &Options,
         plan: &Plan,
         counts: &Arc<Counts>,
         folds: &HashMap<String, Fold>,
     ) -> Result<Self, Error> {
         let series = known.series();
-        let Known { mut log, detected, file, .. } = known;
+        let KnownLog { mut log, detected, file, .. } = known;
         let parser =
             detected.as_ref().map(|detected| {
                 let zone = options.zone.as_ref();
@@ -47,7 +47,7 @@ impl Open {
                 })
             });
         let mut parser = parser.transpose()?;
-        if detected.as_ref().is_some_and(Detected::has_only_addresses) {
+        if detected.as_ref().is_some_and(DetectedFormat::has_only_addresses) {
             parser.iter_mut().for_each(Parser::expect_addresses);
         }
         if let (Some(parser), Some(detected)) = (&mut parser, &detected)
@@ -76,7 +76,7 @@ impl Open {
 
     /// Whether the next file of its series begins in an hour that exists twice: the end of this one tells which hour is
     /// meant.
-    pub(crate) fn continues_in(&self, next: &Known) -> bool {
+    pub(crate) fn continues_in(&self, next: &KnownLog) -> bool {
         next.is_ambiguous() && self.series == next.series()
     }
 

@@ -1,8 +1,8 @@
 //! The plan for each line: the wanted fields, and the user's attributes.
 
-use crate::attribute::{Attribute, Source, TimeField};
+use crate::attribute::{Attribute, AttributeSource, TimeField};
 use crate::field::{Field, Instant};
-use crate::meaning::{Meaning, Names};
+use crate::meaning::{FieldNames, Meaning};
 use crate::record::Kept;
 
 /// The plan for each line, whatever the format.
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
 
 /// The use of one field of a format.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Use {
+pub(crate) struct FieldUse {
     pub(crate) meaning: Option<Meaning>,
     /// The slots of attributes that it is the value of.
     pub(crate) slots: Vec<usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Use {
 /// The names of fields in a kind of format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dialect {
-    pub(crate) names: Names,
+    pub(crate) names: FieldNames,
     /// The name of a header of the request; `None` if there is no rule for it.
     pub(crate) header: fn(&str) -> Option<String>,
 }
@@ -43,8 +43,8 @@ impl Plan {
     pub(crate) fn new(attributes: Vec<Attribute>, time: Option<TimeField>, fields: &[Field]) -> Self {
         let needs = |field| {
             attributes.iter().any(|attribute| match attribute.source {
-                Source::Query(_) => field == Field::Query,
-                Source::Xff(_) => field == Field::Ip,
+                AttributeSource::Query(_) => field == Field::Query,
+                AttributeSource::Xff(_) => field == Field::Ip,
                 _ => false,
             })
         };
@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// The attribute that tells who the client is.
-    pub(crate) fn client(&self) -> Option<&Source> {
+    pub(crate) fn client(&self) -> Option<&AttributeSource> {
         let attribute = self.attributes.iter().find(|attribute| attribute.name == Field::Ip.name())?;
         Some(&attribute.source)
     }
@@ -102,10 +102,12 @@ impl Plan {
     ) -> impl Iterator<Item = (usize, Result<String, String>)> {
         self.attributes.iter().enumerate().filter_map(move |(place, attribute)| {
             let name = match &attribute.source {
-                Source::Field(name) => Ok(name.clone()),
-                Source::Header(header) => (dialect.header)(header).ok_or_else(|| format!("header:{header}")),
-                Source::Json(pointer) => Err(format!("json:{pointer}")),
-                Source::Query(_) | Source::Xff(_) => return None,
+                AttributeSource::Field(name) => Ok(name.clone()),
+                AttributeSource::Header(header) => {
+                    (dialect.header)(header).ok_or_else(|| format!("header:{header}"))
+                }
+                AttributeSource::Json(pointer) => Err(format!("json:{pointer}")),
+                AttributeSource::Query(_) | AttributeSource::Xff(_) => return None,
             };
             Some((Self::slot(place), name))
         })
@@ -121,8 +123,8 @@ impl Plan {
         fields: &[String],
         dialect: &Dialect,
         meaning: impl Fn(&str) -> Option<Meaning>,
-    ) -> Result<Vec<Use>, String> {
-        let mut uses = vec![Use::default(); fields.len()];
+    ) -> Result<Vec<FieldUse>, String> {
+        let mut uses = vec![FieldUse::default(); fields.len()];
         let mut covered = 0;
         // Headers of tables are in lower case, and the user's name may not be.
         let own = self.time.iter().filter_map(|time| {

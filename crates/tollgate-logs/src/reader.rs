@@ -8,11 +8,11 @@ use crate::batch::Batch;
 use crate::error::Error;
 use crate::format::Parser;
 use crate::input::{FIRST_LINES, Input, Log, expand, read_error};
-use crate::known::Known;
+use crate::known::KnownLog;
 use crate::lines::Line;
-use crate::open::Open;
+use crate::open::OpenLog;
 use crate::options::{Options, Order};
-use crate::order::{Buckets, Sorted, Sorter};
+use crate::order::{Buckets, SortedRequests, Sorter};
 use crate::plan::Plan;
 use crate::progress::{Counts, Progress, Watch};
 use crate::reason::{Kind, Reason};
@@ -46,7 +46,7 @@ enum Stage {
     /// Files are read side by side.
     Merging(Merge),
     /// All files have been read, and requests are taken from the sorter.
-    Sorted(Box<Sorted>),
+    Sorted(Box<SortedRequests>),
     /// All requests are in the buckets.
     Draining,
     /// All requests have been passed on, or reading has failed.
@@ -56,8 +56,8 @@ enum Stage {
 /// Files that are read side by side.
 struct Merge {
     /// Those that are not open yet. The earliest is taken first, from the end.
-    ahead: Vec<Known>,
-    open: Vec<Open>,
+    ahead: Vec<KnownLog>,
+    open: Vec<OpenLog>,
     /// The most requests that wait for earlier ones.
     most: usize,
 }
@@ -168,10 +168,10 @@ impl Reader {
         // Looking at a thousand lines of each of many files takes longer than reading them.
         let most = if logs.len() > MANY { FIRST_LINES / 10 } else { FIRST_LINES };
         for log in logs {
-            all.push(Known::new(log, most, &self.options, &self.counts)?);
+            all.push(KnownLog::new(log, most, &self.options, &self.counts)?);
         }
         // As they were written: in the second of its rotation, `access.log.1` comes before `access.log`.
-        all.sort_by_key(Known::last);
+        all.sort_by_key(KnownLog::last);
         for (file, known) in all.iter_mut().enumerate() {
             known.file = file;
             self.tally.summary.files.push(known.summary());
@@ -179,7 +179,7 @@ impl Reader {
         match self.options.order {
             Order::Nearly { window, requests } => {
                 self.window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
-                all.sort_by_key(Known::first);
+                all.sort_by_key(KnownLog::first);
                 all.reverse();
                 Ok(Stage::Merging(Merge { ahead: all, open: Vec::new(), most: requests }))
             }
@@ -199,7 +199,7 @@ impl Reader {
             if open.len() == Error::FILES {
                 return Err(Error::Overlap);
             }
-            open.push(Open::new(known, &self.options, &self.plan, &self.counts, &self.folds)?);
+            open.push(OpenLog::new(known, &self.options, &self.plan, &self.counts, &self.folds)?);
             if back.is_none() {
                 break;
             }
@@ -212,7 +212,7 @@ impl Reader {
             let ended = open.swap_remove(place);
             self.end(&ended);
         }
-        let earliest = open.iter().map(|open| open.latest).chain(ahead.last().map(Known::first)).min();
+        let earliest = open.iter().map(|open| open.latest).chain(ahead.last().map(KnownLog::first)).min();
         if let Some(earliest) = earliest {
             // The first call closes all these seconds, so the batch does not decide which requests are late. Seconds that do
             // not fit go into the next one.
@@ -227,7 +227,7 @@ impl Reader {
     }
 
     /// Reads some lines of a file. Returns whether it has ended.
-    fn turn(&mut self, open: &mut Open, most: usize, batch: &mut Batch) -> Result<bool, Error> {
+    fn turn(&mut self, open: &mut OpenLog, most: usize, batch: &mut Batch) -> Result<bool, Error> {
         let mut has_ended = false;
         let mut lines = 0;
         while lines < TURN {
@@ -260,10 +260,10 @@ impl Reader {
     }
 
     /// Reads one file after the other, and puts all requests in order.
-    fn sort(&mut self, all: Vec<Known>, memory: usize) -> Result<Stage, Error> {
+    fn sort(&mut self, all: Vec<KnownLog>, memory: usize) -> Result<Stage, Error> {
         self.sorter = Some(Sorter::new(memory));
         for known in all {
-            let mut open = Open::new(known, &self.options, &self.plan, &self.counts, &self.folds)?;
+            let mut open = OpenLog::new(known, &self.options, &self.plan, &self.counts, &self.folds)?;
             let mut lines = 0;
             loop {
                 match self.line(&mut open)? {
@@ -283,7 +283,7 @@ impl Reader {
     }
 
     /// Takes the next request from the sorter.
-    fn take_sorted(&mut self, mut sorted: Box<Sorted>, batch: &mut Batch) -> Result<Stage, Error> {
+    fn take_sorted(&mut self, mut sorted: Box<SortedRequests>, batch: &mut Batch) -> Result<Stage, Error> {
         let Some(record) = sorted.next().map_err(Error::Temporary)? else { return Ok(Stage::Draining) };
         while let Some(bucket) = self.buckets.close_before(record.head.time) {
             self.pass_on(bucket, batch);
@@ -297,7 +297,7 @@ impl Reader {
     }
 
     /// Reads a line of a file, and puts its request with the others.
-    fn line(&mut self, open: &mut Open) -> Result<Read, Error> {
+    fn line(&mut self, open: &mut OpenLog) -> Result<Read, Error> {
         let number = open.lines.number() + 1;
         let line = open.lines.next().map_err(|error| read_error(&open.name, error))?;
         let Some(line) = line else { return Ok(Read::End) };
@@ -340,7 +340,7 @@ impl Reader {
         }
     }
 
-    fn no_field(&self, open: &Open) -> Error {
+    fn no_field(&self, open: &OpenLog) -> Error {
         let file = self.tally.summary.files.get(open.file);
         let format = file.and_then(|file| file.format.clone()).unwrap_or_default();
         let field = open.parser.as_ref().map_or(String::new(), |parser| parser.missing().to_owned());
@@ -348,7 +348,7 @@ impl Reader {
     }
 
     /// Notes what is known of a file at its end.
-    fn end(&mut self, open: &Open) {
+    fn end(&mut self, open: &OpenLog) {
         if let Some(file) = self.tally.summary.files.get_mut(open.file) {
             (file.lines, file.requests) = (open.lines.number(), open.requests);
             file.span.1 = open.latest;

@@ -9,7 +9,7 @@ use crate::field::{Field, Precision};
 /// A line that has been read, and the place where the next one is read into.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    pub(crate) head: Head,
+    pub(crate) head: RecordHead,
     /// One for each slot: first those of [`Field::ALL`], then the attributes.
     pub(crate) spans: Vec<Span>,
     pub(crate) bytes: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Record {
 
 /// The parts of a request with a fixed size.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Head {
+pub(crate) struct RecordHead {
     /// Microseconds since the epoch.
     pub(crate) time: i64,
     pub(crate) line: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Head {
     pub(crate) precision: Precision,
 }
 
-impl Default for Head {
+impl Default for RecordHead {
     fn default() -> Self {
         let (precision, sent) = (Precision::Micros, Sent::default());
         Self { time: 0, line: 0, sent, start: 0, place: 0, file: 0, status: None, precision }
@@ -101,7 +101,7 @@ impl Span {
 impl Record {
     /// Makes room for a line with so many slots.
     pub(crate) fn clear(&mut self, slots: usize) {
-        self.head = Head::default();
+        self.head = RecordHead::default();
         self.spans.clear();
         self.spans.resize(slots, Span::NONE);
         self.bytes.clear();
@@ -143,7 +143,7 @@ impl Record {
             _ => Precision::Seconds,
         };
         let (sent, status) = (Sent::of((has_sent == 1).then_some(sent)), (has_status == 1).then_some(status));
-        self.head = Head { time, line, sent, file, status, precision, start: 0, place: 0 };
+        self.head = RecordHead { time, line, sent, file, status, precision, start: 0, place: 0 };
         self.spans.clear();
         for _ in 0..u32::from_le_bytes(take(from)?) {
             let (start, end) = (u32::from_le_bytes(take(from)?), u32::from_le_bytes(take(from)?));
@@ -164,7 +164,7 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
 /// Requests that lie near each other in time.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
-    pub(crate) heads: Vec<Head>,
+    pub(crate) heads: Vec<RecordHead>,
     spans: Vec<Span>,
     bytes: Vec<u8>,
     kept: Kept,
@@ -190,7 +190,7 @@ impl Bucket {
         // A bucket has a gibibyte at most.
         let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (start, place) = (number(self.bytes.len()), number(self.heads.len()));
-        self.heads.push(Head { start, place, ..record.head });
+        self.heads.push(RecordHead { start, place, ..record.head });
         let spans = self.kept.iter().map(|slot| record.spans.get(*slot).copied().unwrap_or(Span::NONE));
         self.spans.extend(spans);
         self.bytes.extend_from_slice(&record.bytes);
@@ -203,12 +203,12 @@ impl Bucket {
 
     /// The memory that it has, nearly.
     pub(crate) fn capacity(&self) -> usize {
-        self.heads.capacity() * size_of::<Head>()
+        self.heads.capacity() * size_of::<RecordHead>()
             + self.spans.capacity() * size_of::<Span>()
             + self.bytes.capacity()
     }
 
-    pub(crate) fn text(&self, head: &Head, slot: usize) -> Option<&[u8]> {
+    pub(crate) fn text(&self, head: &RecordHead, slot: usize) -> Option<&[u8]> {
         let kept = self.kept.iter().position(|kept| *kept == slot)?;
         let span = self.spans.get(head.place as usize * self.kept.len() + kept)?;
         span.of(self.bytes.get(head.start as usize..)?)

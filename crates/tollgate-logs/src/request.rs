@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::field::{Field, Precision};
-use crate::record::{Bucket, Head};
+use crate::record::{Bucket, RecordHead};
 
 /// A logged request. It borrows from its [`Batch`](crate::Batch).
 ///
@@ -12,7 +12,7 @@ use crate::record::{Bucket, Head};
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub(crate) bucket: &'a Bucket,
-    pub(crate) head: &'a Head,
+    pub(crate) head: &'a RecordHead,
 }
 
 impl<'a> Request<'a> {

@@ -24,7 +24,7 @@ pub struct Summary {
     /// without a known field of a request.
     pub others: u64,
     /// The lines that could not be read, by reason.
-    pub unparsed: Vec<Unparsed>,
+    pub unparsed: Vec<UnparsedLines>,
     /// Requests that were left out because later ones had been replayed already.
     pub late: u64,
     /// Some of them.
@@ -116,7 +116,7 @@ pub struct OtherAddresses {
 /// Lines that could not be read for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unparsed {
+pub struct UnparsedLines {
     /// Why, such as `the time is invalid`.
     pub reason: &'static str,
     /// How many.

@@ -5,7 +5,7 @@ use crate::format::Format;
 use crate::options::Options;
 use crate::reason::Reason;
 use crate::record::Bucket;
-use crate::summary::{Example, Summary, Unparsed};
+use crate::summary::{Example, Summary, UnparsedLines};
 
 /// The summary, while it grows.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ impl Tally {
     pub(crate) fn unparsed(&mut self, reason: Reason, file: usize, line: u64, text: &[u8]) {
         let known = &mut self.summary.unparsed;
         let place = known.iter().position(|unparsed| unparsed.reason == reason.text()).unwrap_or_else(|| {
-            known.push(Unparsed { reason: reason.text(), lines: 0, examples: Vec::new() });
+            known.push(UnparsedLines { reason: reason.text(), lines: 0, examples: Vec::new() });
             known.len() - 1
         });
         if let Some(unparsed) = known.get_mut(place) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use crate::meaning::Unit;
+use crate::meaning::DurationUnit;
 use crate::reason::Reason;
 use crate::time;
 
@@ -20,14 +20,14 @@ pub(crate) fn is_token(byte: u8) -> bool {
 
 /// The parts of a request's target, as ranges in it. A target is `/path?query`, a whole URL, `host:port` or `*`.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct TargetParts {
     pub(crate) host: Option<Range<usize>>,
     /// It is empty in a URL without a path.
     pub(crate) path: Option<Range<usize>>,
     pub(crate) query: Option<Range<usize>>,
 }
 
-impl Target {
+impl TargetParts {
     /// Inlined, because each line has a target.
     #[inline(always)]
     pub(crate) fn split(target: &[u8]) -> Self {
@@ -106,16 +106,16 @@ pub(crate) fn sent(text: &[u8]) -> Result<Option<u64>, Reason> {
 }
 
 /// A duration in microseconds; a negative one is none. No request takes longer than a year.
-pub(crate) fn duration(text: &[u8], unit: Unit) -> Result<i64, Reason> {
+pub(crate) fn duration(text: &[u8], unit: DurationUnit) -> Result<i64, Reason> {
     let text = std::str::from_utf8(text).map_err(|_| Reason::Number)?;
     let micros = if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
         let unit = match unit {
-            Unit::Seconds => 1e6,
-            Unit::Millis => 1e3,
-            Unit::Micros => 1.0,
-            Unit::Nanos => 1e-3,
-            Unit::OfW3c if text.contains('.') => 1e6,
-            Unit::OfW3c => 1e3,
+            DurationUnit::Seconds => 1e6,
+            DurationUnit::Millis => 1e3,
+            DurationUnit::Micros => 1.0,
+            DurationUnit::Nanos => 1e-3,
+            DurationUnit::OfW3c if text.contains('.') => 1e6,
+            DurationUnit::OfW3c => 1e3,
         };
         text.parse::<f64>().ok().map(|number| number * unit)
     } else {
@@ -156,20 +156,20 @@ mod tests {
     #[test]
     fn durations_have_a_unit_or_that_of_their_field() {
         let cases = [
-            ("0.005", Unit::Seconds, Ok(5_000)),
-            ("12", Unit::Millis, Ok(12_000)),
-            ("1500", Unit::Nanos, Ok(2)),
-            ("0.5", Unit::OfW3c, Ok(500_000)),
-            ("500", Unit::OfW3c, Ok(500_000)),
-            ("-1", Unit::Seconds, Ok(0)),
-            ("1.2e-05", Unit::Seconds, Ok(12)),
-            ("12.5ms", Unit::Seconds, Ok(12_500)),
-            ("7\u{b5}s", Unit::Seconds, Ok(7)),
-            ("1h2m3.5s", Unit::Seconds, Ok(3_723_500_000)),
-            ("31622401", Unit::Seconds, Err(Reason::Number)),
-            ("inf", Unit::Seconds, Err(Reason::Number)),
-            ("1x", Unit::Seconds, Err(Reason::Number)),
-            ("s", Unit::Seconds, Err(Reason::Number)),
+            ("0.005", DurationUnit::Seconds, Ok(5_000)),
+            ("12", DurationUnit::Millis, Ok(12_000)),
+            ("1500", DurationUnit::Nanos, Ok(2)),
+            ("0.5", DurationUnit::OfW3c, Ok(500_000)),
+            ("500", DurationUnit::OfW3c, Ok(500_000)),
+            ("-1", DurationUnit::Seconds, Ok(0)),
+            ("1.2e-05", DurationUnit::Seconds, Ok(12)),
+            ("12.5ms", DurationUnit::Seconds, Ok(12_500)),
+            ("7\u{b5}s", DurationUnit::Seconds, Ok(7)),
+            ("1h2m3.5s", DurationUnit::Seconds, Ok(3_723_500_000)),
+            ("31622401", DurationUnit::Seconds, Err(Reason::Number)),
+            ("inf", DurationUnit::Seconds, Err(Reason::Number)),
+            ("1x", DurationUnit::Seconds, Err(Reason::Number)),
+            ("s", DurationUnit::Seconds, Err(Reason::Number)),
         ];
         for (text, unit, expected) in cases {
             assert_eq!(duration(text.as_bytes(), unit), expected, "{text}");
@@ -191,7 +191,7 @@ mod tests {
             ("a:b/c", [None, Some("a:b/c"), None]),
         ];
         for (text, expected) in cases {
-            let Target { host, path, query } = Target::split(text.as_bytes());
+            let TargetParts { host, path, query } = TargetParts::split(text.as_bytes());
             let parts = [host, path, query].map(|part| part.map(|part| &text[part]));
             assert_eq!(parts, expected, "{text}");
         }

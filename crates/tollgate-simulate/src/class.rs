@@ -9,7 +9,7 @@ pub struct Classes(Option<Policies>);
 
 /// A list of known clients, such as customers and offices.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct KnownClients<'a> {
     /// The attribute that identifies them. `ip` is in a list of addresses and networks, others in one of values.
     pub attribute: &'a str,
     /// The name of the list in messages.
@@ -63,7 +63,7 @@ impl Classes {
     /// assert!(Classes::parse(&["bot".to_owned()], None).is_err());
     /// # Ok::<(), tollgate_simulate::ClassError>(())
     /// ```
-    pub fn parse(classes: &[String], known: Option<Known<'_>>) -> Result<Self, ClassError> {
+    pub fn parse(classes: &[String], known: Option<KnownClients<'_>>) -> Result<Self, ClassError> {
         Self::parse_flag("--class", classes, known)
     }
 
@@ -76,7 +76,11 @@ impl Classes {
         Self::parse_flag(flag, &[format!("counted={conditions}")], None)
     }
 
-    fn parse_flag(flag: &str, classes: &[String], known: Option<Known<'_>>) -> Result<Self, ClassError> {
+    fn parse_flag(
+        flag: &str,
+        classes: &[String],
+        known: Option<KnownClients<'_>>,
+    ) -> Result<Self, ClassError> {
         if classes.len() + usize::from(known.is_some()) > 250 {
             return Err(ClassError::TooMany);
         }
@@ -84,7 +88,7 @@ impl Classes {
             return Ok(Self::default());
         }
         let mut text = "policies:\n".to_owned();
-        if let Some(Known { attribute, file, .. }) = known {
+        if let Some(KnownClients { attribute, file, .. }) = known {
             let list = if attribute == "ip" { "cidr_from" } else { "one_of_from" };
             // Texts of JSON are texts of YAML.
             let [attribute, file] = [attribute, file].map(|text| serde_json::Value::from(text).to_string());
@@ -102,7 +106,7 @@ impl Classes {
             text += &class_line(name, conditions);
         }
         let mut sources = Sources::of(flag, text);
-        if let Some(Known { file, text, .. }) = known {
+        if let Some(KnownClients { file, text, .. }) = known {
             sources = sources.with_table(flag, file, text);
         }
         Ok(Self(Some(Config::parse_sources(&sources, |_| Vec::new())?.into_policies())))

@@ -63,12 +63,12 @@ mod shortened;
 pub mod suggest;
 mod time;
 
-pub use self::class::{ClassError, Classes, Known};
+pub use self::class::{ClassError, Classes, KnownClients};
 pub use self::curve::{Basis, Curve, Point};
-pub use self::gate::{Certainty, Gate, GateError, GateResult, Held, Measurement};
+pub use self::gate::{Certainty, Gate, GateError, GateResult, GateVerdict, MeasuredValue};
 pub use self::histogram::Histogram;
 pub use self::hit::Hit;
-pub use self::output::{Answer, Style, percent, percentage, share_of_clients};
+pub use self::output::{CheckedReport, Style, percent, percentage, share_of_clients};
 pub use self::quoted::code;
 pub use self::replay::{Options, Replay, ReplayError};
 pub use self::report::*;

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 
 use tollgate::Timestamp;
 use tollgate_policy::Config;
-use tollgate_simulate::{Answer, Basis, Hit, Note, Options, Replay, Report};
+use tollgate_simulate::{Basis, CheckedReport, Hit, Note, Options, Replay, Report};
 
 /// All notes, one on each line.
 fn said(notes: &[Note]) -> String {
@@ -79,7 +79,7 @@ fn a_curve_of_some_clients_is_called_an_estimate() {
     assert_eq!(budget(&all), 0.001);
     // At most 1,000 clients are followed, which prove 1 in 334 at most.
     assert!(budget(&some) >= 1.0 / 334.0, "{}", budget(&some));
-    let (all, some) = (Answer::new(all, Vec::new()), Answer::new(some, Vec::new()));
+    let (all, some) = (CheckedReport::new(all, Vec::new()), CheckedReport::new(some, Vec::new()));
     assert!(all.to_string().contains("would deny (exact)"), "{all}");
     assert!(all.html().contains("Exact for every limit"));
     let estimate = format!("estimated from one client in {one_in}");
@@ -137,7 +137,7 @@ fn a_suggested_limit_that_an_attack_sets_is_said_to_be_set_by_it() {
                 status,
             );
         }
-        Answer::new(replay.report(), Vec::new())
+        CheckedReport::new(replay.report(), Vec::new())
     };
     let attacked = curve(401, Options::default());
     let found = &attacked.report.policies[0].quotas[0].curve;

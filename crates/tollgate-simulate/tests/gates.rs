@@ -8,14 +8,14 @@ use std::num::NonZeroUsize;
 
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies, Policy};
-use tollgate_simulate::{Answer, Classes, Gate, Held, Hit, Options, Replay, Report};
+use tollgate_simulate::{CheckedReport, Classes, Gate, GateVerdict, Hit, Options, Replay, Report};
 
 use self::common::{OLD, POLICIES, report};
 
 const KEYLESS: &str =
     "1 request, none of them by a counted client: they lack the key, or --max-clients left it out";
 
-fn held(gate: &str) -> Held {
+fn held(gate: &str) -> GateVerdict {
     let gate: Gate = gate.parse().unwrap();
     gate.check(&report(POLICIES, Some(OLD)), 1).unwrap().held
 }
@@ -58,7 +58,7 @@ fn each_measure_is_held_against_its_bound() {
         ("pages.denied_clients{others} > 0", false),
         ("undecided > 0", false),
     ] {
-        let expected = if is_met { Held::Failed } else { Held::Held };
+        let expected = if is_met { GateVerdict::Failed } else { GateVerdict::Held };
         assert_eq!(held(gate), expected, "{gate}: {report:#?}");
     }
 }
@@ -92,21 +92,21 @@ fn policies_that_deny_without_a_count_are_measured() {
     let clients = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3"].map(str::to_owned);
     let report = replay(Policies::of(new).unwrap(), all, Options::default(), &clients);
     for (gate, expected) in [
-        ("newly_denied > 2", Held::Failed),
-        ("block.newly_denied > 1", Held::Failed),
-        ("block.newly_denied > 2", Held::Held),
-        ("block.denied_clients > 0", Held::Failed),
-        ("block.denied_clients > 1", Held::Held),
-        ("user.newly_denied > 0", Held::Failed),
-        ("user.newly_denied > 1", Held::Held),
-        ("all.newly_denied > 0", Held::Held),
+        ("newly_denied > 2", GateVerdict::Failed),
+        ("block.newly_denied > 1", GateVerdict::Failed),
+        ("block.newly_denied > 2", GateVerdict::Held),
+        ("block.denied_clients > 0", GateVerdict::Failed),
+        ("block.denied_clients > 1", GateVerdict::Held),
+        ("user.newly_denied > 0", GateVerdict::Failed),
+        ("user.newly_denied > 1", GateVerdict::Held),
+        ("all.newly_denied > 0", GateVerdict::Held),
     ] {
         let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
         assert_eq!(result.held, expected, "{gate}: {result:?}");
     }
     // Nobody has the key that the policy counts by.
     let result = "user.denied_clients > 0".parse::<Gate>().unwrap().check(&report, 1).unwrap();
-    assert_eq!((result.held, &*result.measured.to_string()), (Held::NoAnswer, KEYLESS));
+    assert_eq!((result.held, &*result.measured.to_string()), (GateVerdict::NoAnswer, KEYLESS));
 }
 
 /// One client of 200 is denied. If it is not among those that are followed, gates held as if nobody were.
@@ -123,7 +123,8 @@ fn a_sample_without_the_denied_client_gives_no_answer() {
         assert!(report.one_client_in > 1 && report.denied == 2, "{report:?}");
         for gate in ["denied_clients > 0", "login.denied_clients > 0", "newly_denied_clients > 0"] {
             let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
-            let expected = if report.denied_clients > 0 { Held::Failed } else { Held::NoAnswer };
+            let expected =
+                if report.denied_clients > 0 { GateVerdict::Failed } else { GateVerdict::NoAnswer };
             assert_eq!(result.held, expected, "{result:?}");
         }
         answers += u32::from(report.denied_clients > 0);
@@ -145,7 +146,8 @@ fn a_client_that_is_left_out_after_its_denial_gives_no_answer() {
         assert!(report.one_client_in > 1 && report.denied == 2, "{report:?}");
         for gate in ["denied_clients > 0", "login.denied_clients > 0", "newly_denied_clients > 0"] {
             let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
-            let expected = if report.denied_clients > 0 { Held::Failed } else { Held::NoAnswer };
+            let expected =
+                if report.denied_clients > 0 { GateVerdict::Failed } else { GateVerdict::NoAnswer };
             assert_eq!(result.held, expected, "{result:?}");
         }
         answers += u32::from(report.denied_clients > 0);
@@ -161,22 +163,27 @@ fn percentages_are_compared_exactly() {
     for denied in 0..=1_000 {
         report.denied = denied;
         let share = format!("{}.{}", denied / 10, denied % 10);
-        for (sign, expected) in
-            [(">", Held::Held), ("<", Held::Held), (">=", Held::Failed), ("<=", Held::Failed)]
-        {
+        for (sign, expected) in [
+            (">", GateVerdict::Held),
+            ("<", GateVerdict::Held),
+            (">=", GateVerdict::Failed),
+            ("<=", GateVerdict::Failed),
+        ] {
             let gate = format!("denied {sign} {share}%");
             assert_eq!(gate.parse::<Gate>().unwrap().check(&report, 1).unwrap().held, expected, "{gate}");
         }
     }
     report.requests = u64::MAX;
     report.denied = u64::MAX - 1;
-    for (gate, expected) in [("denied < 100%", Held::Failed), ("denied > 99.9999999999%", Held::Failed)] {
+    for (gate, expected) in
+        [("denied < 100%", GateVerdict::Failed), ("denied > 99.9999999999%", GateVerdict::Failed)]
+    {
         assert_eq!(gate.parse::<Gate>().unwrap().check(&report, 1).unwrap().held, expected, "{gate}");
     }
     let gate: Gate = "denied > 99999999999999999999999999".parse().unwrap();
     let result = gate.check(&report, 1).unwrap();
     let allowed = "at most 99999999999999999999999999";
-    assert_eq!((result.held, result.allowed.as_str()), (Held::Held, allowed));
+    assert_eq!((result.held, result.allowed.as_str()), (GateVerdict::Held, allowed));
 }
 
 /// What is new is counted for policies that decide. For trials it was always 0.
@@ -201,13 +208,13 @@ fn a_gate_over_nothing_has_no_answer() {
     let none = report("policies: [{ name: gone, match: { path: /gone }, key: [ip], quotas: [1/1m] }]", None);
     for gate in ["gone.denied > 0", "gone.denied_clients > 0", "gone.denied < 5"] {
         let result = gate.parse::<Gate>().unwrap().check(&none, 1).unwrap();
-        assert_eq!(result.held, Held::NoAnswer, "{gate}");
+        assert_eq!(result.held, GateVerdict::NoAnswer, "{gate}");
     }
     // No robot logs in.
-    assert_eq!(held("login.denied{bot} > 0"), Held::NoAnswer);
+    assert_eq!(held("login.denied{bot} > 0"), GateVerdict::NoAnswer);
     let few: Gate = "denied > 0".parse().unwrap();
-    assert_eq!(few.check(&none, 10_000).unwrap().held, Held::NoAnswer);
-    assert_eq!(few.check(&report(POLICIES, None), 1).unwrap().held, Held::Failed);
+    assert_eq!(few.check(&none, 10_000).unwrap().held, GateVerdict::NoAnswer);
+    assert_eq!(few.check(&report(POLICIES, None), 1).unwrap().held, GateVerdict::Failed);
 }
 
 /// Requests that match no policy, or that all would be errors, were taken for requests that are allowed.
@@ -229,20 +236,24 @@ fn a_gate_over_requests_that_no_policy_decides_on_has_no_answer() {
         ] {
             let result = gate.parse::<Gate>().unwrap().check(&nothing, 1).unwrap();
             let measured = "0 requests that a policy decides on, of at least 1 needed";
-            assert_eq!((result.held, &*result.measured.to_string()), (Held::NoAnswer, measured), "{gate}");
+            assert_eq!(
+                (result.held, &*result.measured.to_string()),
+                (GateVerdict::NoAnswer, measured),
+                "{gate}"
+            );
         }
     }
     // That requests are errors, and that a limit is gone, are answers.
     let held = |policies: &str, gate: &str| {
         gate.parse::<Gate>().unwrap().check(&report(policies, Some(OLD)), 1).unwrap().held
     };
-    assert_eq!(held(keyless, "undecided > 1%"), Held::Failed);
-    assert_eq!(held(unmatched, "newly_allowed > 0"), Held::Failed);
-    assert_eq!(held(unmatched, "undecided > 1%"), Held::Held);
+    assert_eq!(held(keyless, "undecided > 1%"), GateVerdict::Failed);
+    assert_eq!(held(unmatched, "newly_allowed > 0"), GateVerdict::Failed);
+    assert_eq!(held(unmatched, "undecided > 1%"), GateVerdict::Held);
     // Clients on a list are exempt by a policy, and denied without one.
     for text in ["allow: { ip: 0.0.0.0/0 }", "unmatched: deny"] {
         let listed = format!("{text}\n{unmatched}");
-        assert_ne!(held(&listed, "denied > 100%"), Held::NoAnswer, "{text}");
+        assert_ne!(held(&listed, "denied > 100%"), GateVerdict::NoAnswer, "{text}");
     }
 }
 
@@ -252,7 +263,10 @@ fn denials_without_a_key_are_no_answer_about_clients() {
     let policies = "policies: [{ name: api, key: [user], quotas: [1/1m], on_missing_key: deny }]";
     let keyless = report(policies, None);
     let held = |gate: &str| gate.parse::<Gate>().unwrap().check(&keyless, 1).unwrap().held;
-    assert_eq!((held("api.denied > 0"), held("api.denied_clients > 0")), (Held::Failed, Held::NoAnswer));
+    assert_eq!(
+        (held("api.denied > 0"), held("api.denied_clients > 0")),
+        (GateVerdict::Failed, GateVerdict::NoAnswer)
+    );
 }
 
 /// The policies of before could decide on none of the requests, and "nothing is newly denied" held.
@@ -267,7 +281,7 @@ fn what_only_one_version_can_decide_is_no_answer_about_differences() {
     let report = replay.report();
     for gate in ["newly_denied > 0", "newly_denied_clients > 0", "newly_allowed > 0"] {
         let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
-        assert_eq!(result.held, Held::NoAnswer, "{gate}: {result:?}");
+        assert_eq!(result.held, GateVerdict::NoAnswer, "{gate}: {result:?}");
     }
 }
 
@@ -284,20 +298,20 @@ fn newly_denied_requests_without_a_client_are_no_answer_about_clients() {
     }
     let report = replay.report();
     for (gate, expected) in [
-        ("newly_denied > 14", Held::Failed),
-        ("denied_clients > 0", Held::NoAnswer),
-        ("newly_denied_clients > 0", Held::NoAnswer),
-        ("newly_denied_clients >= 1", Held::NoAnswer),
-        ("newly_denied_clients < 1", Held::NoAnswer),
+        ("newly_denied > 14", GateVerdict::Failed),
+        ("denied_clients > 0", GateVerdict::NoAnswer),
+        ("newly_denied_clients > 0", GateVerdict::NoAnswer),
+        ("newly_denied_clients >= 1", GateVerdict::NoAnswer),
+        ("newly_denied_clients < 1", GateVerdict::NoAnswer),
         // The fifteen requests are of so many clients at most.
-        ("newly_denied_clients > 15", Held::Held),
-        ("newly_denied_clients >= 0", Held::Failed),
-        ("newly_denied_clients <= 15", Held::Failed),
-        ("api.denied_clients > 0", Held::Failed),
+        ("newly_denied_clients > 15", GateVerdict::Held),
+        ("newly_denied_clients >= 0", GateVerdict::Failed),
+        ("newly_denied_clients <= 15", GateVerdict::Failed),
+        ("api.denied_clients > 0", GateVerdict::Failed),
     ] {
         let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
         assert_eq!(result.held, expected, "{gate}: {result:?}");
-        if expected == Held::NoAnswer {
+        if expected == GateVerdict::NoAnswer {
             assert!(
                 result.measured.to_string().starts_with("15 requests, none of them by a counted client"),
                 "{result:?}"
@@ -315,20 +329,20 @@ fn newly_denied_clients_are_counted_by_policy_and_class() {
 ";
     let report = report(POLICIES, Some(before));
     for (gate, expected) in [
-        ("newly_denied_clients > 0", Held::Failed),
-        ("newly_denied_clients > 1", Held::Held),
-        ("login.newly_denied_clients > 0", Held::Failed),
-        ("login.newly_denied_clients > 1", Held::Held),
+        ("newly_denied_clients > 0", GateVerdict::Failed),
+        ("newly_denied_clients > 1", GateVerdict::Held),
+        ("login.newly_denied_clients > 0", GateVerdict::Failed),
+        ("login.newly_denied_clients > 1", GateVerdict::Held),
         // The crawler was denied before.
-        ("pages.newly_denied_clients > 0", Held::Held),
-        ("newly_denied_clients{bot} > 0", Held::Held),
-        ("newly_denied_clients{others} > 0", Held::Failed),
-        ("newly_denied{others} > 24", Held::Failed),
-        ("newly_denied{others} > 25", Held::Held),
-        ("login.newly_denied{others} > 24", Held::Failed),
-        ("login.newly_denied_clients{others} > 0", Held::Failed),
-        ("login.newly_denied_clients{bot} > 0", Held::NoAnswer),
-        ("pages.newly_denied_clients{bot} > 0", Held::Held),
+        ("pages.newly_denied_clients > 0", GateVerdict::Held),
+        ("newly_denied_clients{bot} > 0", GateVerdict::Held),
+        ("newly_denied_clients{others} > 0", GateVerdict::Failed),
+        ("newly_denied{others} > 24", GateVerdict::Failed),
+        ("newly_denied{others} > 25", GateVerdict::Held),
+        ("login.newly_denied{others} > 24", GateVerdict::Failed),
+        ("login.newly_denied_clients{others} > 0", GateVerdict::Failed),
+        ("login.newly_denied_clients{bot} > 0", GateVerdict::NoAnswer),
+        ("pages.newly_denied_clients{bot} > 0", GateVerdict::Held),
     ] {
         let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
         assert_eq!(result.held, expected, "{gate}: {result:?}");
@@ -343,8 +357,8 @@ fn newly_denied_clients_are_counted_by_policy_and_class() {
     }
     let report = replay.report();
     let held = |gate: &str| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap().held;
-    assert_eq!(held("newly_denied_clients > 0"), Held::Held);
-    assert_eq!(held("login.newly_denied_clients > 0"), Held::Failed);
+    assert_eq!(held("newly_denied_clients > 0"), GateVerdict::Held);
+    assert_eq!(held("login.newly_denied_clients > 0"), GateVerdict::Failed);
 }
 
 #[test]
@@ -352,11 +366,11 @@ fn one_that_failed_decides_for_all() {
     let report = report(POLICIES, None);
     let results = |gates: &[&str]| {
         let gates = gates.iter().map(|gate| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap());
-        Answer::new(report.clone(), gates.collect()).held()
+        CheckedReport::new(report.clone(), gates.collect()).held()
     };
-    assert_eq!(results(&[]), Held::Held);
-    assert_eq!(results(&["denied > 99%", "unparsed > 0"]), Held::NoAnswer);
-    assert_eq!(results(&["unparsed > 0", "denied > 0", "denied > 99%"]), Held::Failed);
+    assert_eq!(results(&[]), GateVerdict::Held);
+    assert_eq!(results(&["denied > 99%", "unparsed > 0"]), GateVerdict::NoAnswer);
+    assert_eq!(results(&["unparsed > 0", "denied > 0", "denied > 99%"]), GateVerdict::Failed);
 }
 
 #[test]

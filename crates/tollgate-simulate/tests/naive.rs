@@ -84,7 +84,7 @@ use self::naive::{Line, Policy, Quota};
 use proptest::prelude::*;
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies};
-use tollgate_simulate::{Answer, Basis, Hit, Options, Replay, Report};
+use tollgate_simulate::{Basis, CheckedReport, Hit, Options, Replay, Report};
 
 /// An instant that is the start of a minute, and of no window of most of these quotas.
 const START: i64 = 1_700_000_040_000;
@@ -224,7 +224,7 @@ proptest! {
         let options = || Options { rungs: 1, max_clients: most.try_into().unwrap(), ..Options::default() };
         let (report, _) = replay(&written(&policies), &lines, options());
         let at_once = replay_at_once(&written(&policies), &lines, options());
-        let json = |report| Answer::new(report, Vec::new()).json();
+        let json = |report| CheckedReport::new(report, Vec::new()).json();
         prop_assert_eq!(json(at_once), json(report));
     }
 

@@ -4,12 +4,12 @@
 
 use tollgate::Timestamp;
 use tollgate_policy::Config;
-use tollgate_simulate::{Answer, Gate, Hit, Options, Replay};
+use tollgate_simulate::{CheckedReport, Gate, Hit, Options, Replay};
 
 /// Requests of a log: a client, a path and a status, a second apart.
 type Log<'a> = &'a [(&'a str, &'a str, u16)];
 
-fn replayed(policies: &str, baseline: Option<&str>, log: Log<'_>) -> Answer {
+fn replayed(policies: &str, baseline: Option<&str>, log: Log<'_>) -> CheckedReport {
     let parse = |text: &str| Config::parse("test.yaml", text).unwrap().into_policies();
     let mut replay = Replay::new(parse(policies), baseline.map(parse), Options::default()).unwrap();
     for (second, (ip, path, status)) in (0..).zip(log) {
@@ -18,7 +18,7 @@ fn replayed(policies: &str, baseline: Option<&str>, log: Log<'_>) -> Answer {
         let status = (*status > 0).then_some(*status);
         replay.request(Hit { status, ..Hit::new(time, attributes.collect()) }).unwrap();
     }
-    Answer::new(replay.report(), Vec::new())
+    CheckedReport::new(replay.report(), Vec::new())
 }
 
 fn opening(policies: &str, log: Log<'_>) -> [String; 3] {
@@ -151,7 +151,7 @@ fn errors_and_samples_are_said() {
 #[test]
 fn gates_and_the_baseline_judge() {
     let mut answer = replayed(LOGIN, Some(&LOGIN.replace("1/1m", "2/1m")), &[A, A, A, B, B]);
-    let gates = |gates: &[&str], answer: &Answer| {
+    let gates = |gates: &[&str], answer: &CheckedReport| {
         let gates = gates.iter().map(|gate| gate.parse::<Gate>().unwrap().check(&answer.report, 1).unwrap());
         gates.collect::<Vec<_>>()
     };
@@ -244,7 +244,7 @@ fn without_policies_they_say_what_the_log_holds() {
             replay.request(Hit { path: Some(b"/a"), ..Hit::new(time, attributes) }).unwrap();
         }
     }
-    let [what, whom, limit] = Answer::new(replay.report(), Vec::new()).opening();
+    let [what, whom, limit] = CheckedReport::new(replay.report(), Vec::new()).opening();
     assert_eq!(what, "The log has 210 requests from 20 clients on 1 route, in 95 minutes.");
     assert_eq!(whom, "The busiest client sent 20 (9.52 %), and the busiest route is `/a` with 210 (100 %).");
     assert!(

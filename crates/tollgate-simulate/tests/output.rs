@@ -8,11 +8,11 @@ use std::path::Path;
 
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Identity};
-use tollgate_simulate::{Answer, Gate, Hit, Note, Options, ReadFile, ReadReport, Replay, UnreadLines};
+use tollgate_simulate::{CheckedReport, Gate, Hit, Note, Options, ReadFile, ReadReport, Replay, UnreadLines};
 
 use self::common::{OLD, POLICIES, report};
 
-fn answer() -> Answer {
+fn answer() -> CheckedReport {
     let mut report = report(POLICIES, Some(OLD));
     report.hide_keys();
     report.read = Some(ReadReport {
@@ -31,7 +31,7 @@ fn answer() -> Answer {
     });
     let gates = ["denied > 0.1%", "newly_denied_clients > 0"];
     let gates = gates.map(|gate| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap());
-    Answer::new(report, gates.to_vec())
+    CheckedReport::new(report, gates.to_vec())
 }
 
 /// TOLLGATE_WRITE_SNAPSHOTS=1 writes the file.
@@ -174,9 +174,9 @@ fn a_hidden_key_is_not_printed_as_a_program_or_a_path() {
             replay.request(hit).unwrap();
         }
         let mut report = replay.report();
-        assert!(Answer::new(report.clone(), Vec::new()).to_string().contains("SECRET"));
+        assert!(CheckedReport::new(report.clone(), Vec::new()).to_string().contains("SECRET"));
         report.hide_keys();
-        let answer = Answer::new(report, Vec::new());
+        let answer = CheckedReport::new(report, Vec::new());
         for said in [answer.to_string(), answer.html(), answer.markdown(), answer.json()] {
             assert!(!said.contains("SECRET"), "{client}, {attribute}: {said}");
         }

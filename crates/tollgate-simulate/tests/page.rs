@@ -15,7 +15,7 @@ mod traffic;
 
 use std::process::Command;
 
-use tollgate_simulate::Answer;
+use tollgate_simulate::CheckedReport;
 
 use self::scenes::{busy, empty, everything, example, overview};
 
@@ -224,7 +224,7 @@ fn a_page_is_always_the_same() {
 }
 
 /// The pages that a browser opens.
-fn pages() -> [(&'static str, Answer); 5] {
+fn pages() -> [(&'static str, CheckedReport); 5] {
     [
         ("everything", everything()),
         ("busy", busy()),

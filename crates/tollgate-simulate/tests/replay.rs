@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies, Policy};
 use tollgate_simulate::{
-    Answer, ClassReport, Classes, DeniedClient, Hit, Known, Note, Options, Replay, Report, Role,
+    CheckedReport, ClassReport, Classes, DeniedClient, Hit, KnownClients, Note, Options, Replay, Report, Role,
 };
 
 /// All notes, one on each line.
@@ -102,7 +102,7 @@ fn says_whom_policies_on_trial_would_deny_that_are_allowed() {
     let on_trial = [client("192.0.2.1", 4, 2, "shadow"), client("192.0.2.2", 2, 1, "shadow")];
     assert_eq!(listed(&report.most_denied_on_trial), on_trial);
     let title = "Clients whose allowed requests would be denied most often by policies on trial";
-    let answer = Answer::new(report.clone(), Vec::new());
+    let answer = CheckedReport::new(report.clone(), Vec::new());
     assert!(answer.to_string().contains(title) && answer.html().contains(title));
     report.hide_keys();
     assert!(!serde_json::to_string(&report).unwrap().contains("192.0.2."));
@@ -222,7 +222,7 @@ fn a_client_may_be_in_several_classes_and_denied_in_some() {
 #[test]
 fn known_clients_are_a_class_that_goes_before_others() {
     let bots = ["bot=user_agent: '*bot*'".to_owned()];
-    let known = |attribute, text| Known { attribute, file: "known.txt", text };
+    let known = |attribute, text| KnownClients { attribute, file: "known.txt", text };
     let of_classes = |known| {
         let classes = Classes::parse(&bots, Some(known)).unwrap_or_else(|error| panic!("{error}"));
         let report = replay(TWO, None, Options { classes, ..Options::default() }, &REQUESTS);
@@ -290,7 +290,7 @@ fn long_names_of_clients_are_cut_and_stay_different() {
     assert!(most.client.starts_with("user_agent=xxx") && most.client.len() == 132, "{most:?}");
     assert_eq!((most.denied, other.denied, report.clients), (3, 1, 2));
     assert_ne!(most.client, other.client);
-    let text = Answer::new(report.clone(), Vec::new()).to_string();
+    let text = CheckedReport::new(report.clone(), Vec::new()).to_string();
     for client in [most, other] {
         let digest = client.client.rsplit('#').next().unwrap();
         assert!(text.contains(&format!("x...#{digest} ")), "{text}");
@@ -366,7 +366,7 @@ fn a_quota_that_others_spare_is_said_to_be() {
     let text = "policies: [{ name: login, key: [ip], quotas: [2/1m, 3/1h] }]";
     let said = |requests: &[(i64, &str)]| {
         let report = replay(text, None, Options { rungs: 0, ..Options::default() }, requests);
-        Answer::new(report, Vec::new()).to_string()
+        CheckedReport::new(report, Vec::new()).to_string()
     };
     let words = "all 4\n  other quotas denied everything that it would have denied\n";
     assert_eq!(said(&REQUESTS).matches(words).count(), 1, "{}", said(&REQUESTS));
@@ -381,7 +381,7 @@ fn denials_before_a_window_opens_are_no_windows() {
     let quota = &report.policies[0].quotas[0];
     assert_eq!((quota.denied, quota.windows, quota.denied_windows, quota.most), (7, 0, 0, None));
     assert_eq!(report.most_denied[0].fullest, None);
-    let said = Answer::new(report, Vec::new()).to_string();
+    let said = CheckedReport::new(report, Vec::new()).to_string();
     assert!(
         said.contains(
             "login 0/1m@first_hit\n  denies 7 requests that cost more than the whole limit; waiting does not help\n"
@@ -396,7 +396,7 @@ fn denials_before_a_window_opens_are_no_windows() {
 fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
     let text = "policies: [{ name: login, key: [ip], quotas: [3/1m], cost: 4 }]";
     let said = |text: &str, requests: &[(i64, &str)]| {
-        Answer::new(replay(text, None, Options::default(), requests), Vec::new()).to_string()
+        CheckedReport::new(replay(text, None, Options::default(), requests), Vec::new()).to_string()
     };
     let above = said(text, &REQUESTS);
     let line = "  denies 7 requests that cost more than the whole limit; waiting does not help\n";
@@ -407,7 +407,7 @@ fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
         let attributes = [("ip", "192.0.2.1"), ("units", units)].into_iter().collect();
         replay.request(Hit::new(Timestamp::from_unix_millis(MONDAY + second * 1_000), attributes)).unwrap();
     }
-    let both = Answer::new(replay.report(), Vec::new()).to_string();
+    let both = CheckedReport::new(replay.report(), Vec::new()).to_string();
     let lines =
         "  denies in 1 of 1 window; the longest wait is 29 seconds\n  denies 2 requests that cost more than";
     assert!(both.contains(lines), "{both}");
@@ -417,7 +417,7 @@ fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
 #[test]
 fn the_page_tells_requests_above_the_limit_apart() {
     let page = |text: &str| {
-        let page = Answer::new(replay(text, None, Options::default(), &REQUESTS), Vec::new()).html();
+        let page = CheckedReport::new(replay(text, None, Options::default(), &REQUESTS), Vec::new()).html();
         let start = page.find("<h3>How tight each limit is").unwrap();
         page[start..].split("</table>").next().unwrap().to_owned()
     };
@@ -445,7 +445,7 @@ fn denials_of_clients_that_are_not_followed_are_said_to_be() {
     let (left_out, followed): (Vec<_>, Vec<_>) = reports.partition(is_left_out);
     assert!(left_out.len() >= 15 && left_out.len() + followed.len() == 20, "{}", left_out.len());
     for report in left_out {
-        let said = Answer::new(report, Vec::new()).to_string();
+        let said = CheckedReport::new(report, Vec::new()).to_string();
         let line =
             "  denies 4 requests of clients that are not followed; the longest wait is 29\n    seconds\n";
         assert!(said.contains(line), "{said}");
@@ -503,7 +503,7 @@ fn requests_at_once_come_to_the_same_as_one_by_one() {
         let tried = &report.policies[0].quotas[0].curve;
         assert!(report.one_client_in > 1 && tried.points.len() > 2, "{tried:?}");
         assert!(tried.points.iter().any(|point| point.denied_clients > 0), "{tried:?}");
-        Answer::new(report, Vec::new()).json()
+        CheckedReport::new(report, Vec::new()).json()
     };
     let one_by_one = json(1, 1);
     // The last part may be full, and may be the first.
@@ -539,7 +539,7 @@ fn stated_limits_are_booked_on_their_own_quota() {
         // Each client had as much as its own limit allows.
         assert_eq!(quota.burst, Some(1.0));
     }
-    let said = Answer::new(report, Vec::new()).to_string();
+    let said = CheckedReport::new(report, Vec::new()).to_string();
     assert!(said.contains("plans 9/1h (at most; `user` says the limit)\n"), "{said}");
 }
 
@@ -587,7 +587,7 @@ fn clients_that_are_newly_allowed_are_listed() {
         (&"ip=192.0.2.1".into(), &0.into(), &2.into())
     );
     assert_eq!(listed["path"], "/login");
-    let answer = Answer::new(one.clone(), Vec::new());
+    let answer = CheckedReport::new(one.clone(), Vec::new());
     for said in [answer.to_string(), answer.html()] {
         assert!(said.contains("Clients that are newly allowed"), "{said}");
     }

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 use tollgate_policy::{Identity, Policies};
 use tollgate_simulate::suggest::{Per, Suggestion, Survey, SurveyOptions};
-use tollgate_simulate::{Answer, Classes, Hit, Options, Replay, Report};
+use tollgate_simulate::{CheckedReport, Classes, Hit, Options, Replay, Report};
 
 /// 2026-11-23 00:00 UTC, a Monday.
 const MONDAY: i64 = 1_795_392_000_000;
@@ -186,7 +186,7 @@ fn limits_of_routes_are_those_of_suggest_and_deny_what_they_say() {
 
 #[test]
 fn every_form_of_the_report_shows_the_routes() {
-    let answer = Answer::new(report(&shop(4, 100)), Vec::new());
+    let answer = CheckedReport::new(report(&shop(4, 100)), Vec::new());
     let markdown = answer.markdown();
     assert!(markdown.contains("| `GET /users/{id}` | ") && !markdown.contains("| policy |"), "{markdown}");
     for said in [answer.to_string(), answer.json(), answer.html()] {
@@ -274,7 +274,7 @@ fn a_limit_that_an_attack_sets_has_a_note() {
     });
     let mut requests: Vec<Visit> = shop.into_iter().chain(attack).chain(usual).collect();
     requests.sort_by_key(|asked| asked.millis);
-    let answer = Answer::new(report(&requests), Vec::new());
+    let answer = CheckedReport::new(report(&requests), Vec::new());
     let set_by = |route: &tollgate_simulate::RouteReport| route.suggested.as_ref().unwrap().set_by.clone();
     for route in &answer.report.routes {
         assert_eq!(set_by(route).is_some(), route.route == "/attacked", "{route:?}");

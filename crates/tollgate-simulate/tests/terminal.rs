@@ -11,7 +11,7 @@ use tollgate::Timestamp;
 use tollgate_policy::{Config, Identity};
 use tollgate_simulate::suggest::{Per, Survey, SurveyOptions};
 use tollgate_simulate::{
-    Answer, Classes, Gate, Hit, Options, ReadFile, ReadGap, ReadReport, Replay, Style, UnreadLine,
+    CheckedReport, Classes, Gate, Hit, Options, ReadFile, ReadGap, ReadReport, Replay, Style, UnreadLine,
     UnreadLines,
 };
 use unicode_width::UnicodeWidthStr as _;
@@ -46,7 +46,7 @@ fn without_codes(text: &str) -> String {
 }
 
 /// A report of policies, gates and a log that nobody would write by hand.
-fn random_answer(rng: &mut Rng) -> Answer {
+fn random_answer(rng: &mut Rng) -> CheckedReport {
     let long = "a-long-name-of-a-policy-".repeat(rng.usize(1..3));
     let policies = format!(
         "policies:
@@ -90,7 +90,7 @@ fn random_answer(rng: &mut Rng) -> Answer {
     let gates = ["denied > 0.1%".to_owned(), format!("{long}one.denied_clients > 0"), "late > 0".to_owned()];
     let gates = gates.iter().take(rng.usize(0..4)).map(|gate| gate.parse::<Gate>().unwrap());
     let gates = gates.filter_map(|gate| gate.check(&report, 9).ok()).collect();
-    Answer::new(report, gates)
+    CheckedReport::new(report, gates)
 }
 
 fn read(rng: &mut Rng) -> ReadReport {
@@ -124,7 +124,7 @@ fn read(rng: &mut Rng) -> ReadReport {
 /// 58 of 145 lines were wider than a terminal.
 #[test]
 fn no_line_of_a_report_is_wider_than_a_terminal() {
-    let mut answers = vec![Answer::new(report(POLICIES, Some(OLD)), Vec::new())];
+    let mut answers = vec![CheckedReport::new(report(POLICIES, Some(OLD)), Vec::new())];
     let seed = fastrand::u64(..);
     let mut rng = Rng::with_seed(seed);
     answers.extend((0..60).map(|_| random_answer(&mut rng)));

@@ -8,7 +8,7 @@ use memchr::memchr;
 use tollgate_http::{Hop, Network};
 
 use super::Draft;
-use crate::attribute::Source;
+use crate::attribute::AttributeSource;
 use crate::client::{holds_address, is_address, is_client_as_host, is_one_client};
 use crate::escape::{Escape, closing_quote};
 use crate::field::Field;
@@ -27,8 +27,8 @@ impl Draft {
         let mut slot = Field::Ip as usize;
         if !is_one_client(text, !self.has_only_addresses) && !is_absent(text) {
             match plan.client() {
-                Some(Source::Xff(_)) if memchr(b',', text).is_some() => slot = plan.forwarded(),
-                Some(Source::Xff(_)) | None => self.doubt = Some(Reason::Client),
+                Some(AttributeSource::Xff(_)) if memchr(b',', text).is_some() => slot = plan.forwarded(),
+                Some(AttributeSource::Xff(_)) | None => self.doubt = Some(Reason::Client),
                 Some(_) => {}
             }
         }

@@ -6,15 +6,17 @@ use std::mem;
 
 use memchr::{memchr, memrchr};
 
-use crate::attribute::Source;
+use crate::attribute::AttributeSource;
 use crate::escape::Escape;
 use crate::field::{Field, Instant, Precision};
 use crate::meaning::Meaning;
-use crate::plan::{Plan, Use};
+use crate::plan::{FieldUse, Plan};
 use crate::reason::Reason;
 use crate::record::{Record, Sent, Span};
 use crate::time::{self, SECOND, Stamp, Zone};
-use crate::value::{Target, duration, is_absent, is_token, sent, status, without_brackets, without_port};
+use crate::value::{
+    TargetParts, duration, is_absent, is_token, sent, status, without_brackets, without_port,
+};
 
 /// One line while it is read.
 #[derive(Debug, Default)]
@@ -53,7 +55,13 @@ impl Draft {
 
     /// Stores the text of a field for all its uses.
     #[inline(always)]
-    pub(crate) fn put(&mut self, plan: &Plan, used: &Use, text: &[u8], escape: Escape) -> Result<(), Reason> {
+    pub(crate) fn put(
+        &mut self,
+        plan: &Plan,
+        used: &FieldUse,
+        text: &[u8],
+        escape: Escape,
+    ) -> Result<(), Reason> {
         // Many fields of a line have no value.
         if is_absent(text) {
             return Ok(());
@@ -174,8 +182,8 @@ impl Draft {
                 let slot = Plan::slot(place);
                 match &attribute.source {
                     source if source.is_derived() != is_derived => continue,
-                    Source::Query(name) => self.parameter(slot, name.as_bytes()),
-                    Source::Xff(networks) => self.client(plan, slot, networks),
+                    AttributeSource::Query(name) => self.parameter(slot, name.as_bytes()),
+                    AttributeSource::Xff(networks) => self.client(plan, slot, networks),
                     _ => {}
                 }
                 if let Some(field) = Field::named(&attribute.name) {
@@ -230,7 +238,8 @@ impl Draft {
     /// Splits `/path?query`, or a whole URL, which is in the record already. Returns the path. The query and the host are
     /// stored, unless other fields of the line had them.
     fn target(&mut self, plan: &Plan, target: Span) -> Option<Span> {
-        let Target { host, path, query } = Target::split(target.of(&self.record.bytes).unwrap_or_default());
+        let TargetParts { host, path, query } =
+            TargetParts::split(target.of(&self.record.bytes).unwrap_or_default());
         for (field, part) in [(Field::Query, query), (Field::Host, host)] {
             if let Some(part) = part.filter(|_| plan.wants(field) && self.span(field as usize) == Span::NONE)
             {

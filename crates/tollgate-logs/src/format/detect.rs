@@ -7,8 +7,8 @@ use super::rows::ROWS;
 use super::sampled::is_sampled;
 use super::table::{Style, may_be_header};
 use super::wrapping::Wrapping;
-use super::{Format, Parser, Shape};
-use crate::attribute::{Attribute, Source};
+use super::{Format, FormatShape, Parser};
+use crate::attribute::{Attribute, AttributeSource};
 use crate::field::{Field, Instant, Precision};
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
@@ -16,13 +16,13 @@ use crate::summary::OtherAddresses;
 
 /// The result of reading the first lines of a log.
 #[derive(Debug, Clone)]
-pub(crate) struct Detected {
+pub(crate) struct DetectedFormat {
     pub(crate) format: Format,
     pub(crate) wrapping: Wrapping,
     /// Whether the log may hold only a sample of all requests, as its first lines show.
     pub(crate) may_be_sampled: bool,
     /// What the lines have that were tried.
-    pub(crate) seen: Seen,
+    pub(crate) seen: LineCounts,
     pub(crate) clients: Clients,
     /// A field of the first lines with addresses that are not those of the clients.
     pub(crate) others: Option<OtherAddresses>,
@@ -30,7 +30,7 @@ pub(crate) struct Detected {
 
 /// The kinds of lines, as a format reads them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct LineCounts {
     requests: usize,
     others: usize,
     unparsed: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Seen {
     pub(crate) instant: Option<Instant>,
 }
 
-impl Seen {
+impl LineCounts {
     /// Returns whether more than 95 % of the lines are read.
     fn fits(&self) -> bool {
         self.requests * 5 > self.unparsed * 95
@@ -85,7 +85,7 @@ pub(crate) enum Miss {
     Richer { poorer: String, richer: String, line: usize },
 }
 
-impl Detected {
+impl DetectedFormat {
     /// Returns its name, with what stands around its lines.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", self.format.name, self.wrapping.suffix())
@@ -96,8 +96,10 @@ impl Detected {
     pub(crate) fn has_to_show_clients(&self, is_given: bool, attributes: &[Attribute]) -> bool {
         let mut addresses = attributes.iter().filter(|other| other.name == Field::Ip.name());
         let is_said = match self.format.shape {
-            Shape::Template(_) => is_given || addresses.any(|other| !matches!(other.source, Source::Xff(_))),
-            Shape::Objects(_) | Shape::Table(_) => addresses.next().is_some(),
+            FormatShape::Template(_) => {
+                is_given || addresses.any(|other| !matches!(other.source, AttributeSource::Xff(_)))
+            }
+            FormatShape::Objects(_) | FormatShape::Table(_) => addresses.next().is_some(),
         };
         !is_said
     }
@@ -135,21 +137,21 @@ pub(crate) fn detect(
     given: Option<&Format>,
     plan: &Plan,
     zone: Option<&TimeZone>,
-) -> Result<Detected, Miss> {
+) -> Result<DetectedFormat, Miss> {
     let known = || ROWS.iter().filter(|row| row.is_detected).filter_map(|row| row.format().ok());
     let formats: Vec<Format> = given.map_or_else(|| known().collect(), |given| vec![given.clone()]);
     let patience = if given.is_some() { usize::MAX } else { PATIENCE };
     let mut idle = None;
-    let mut nearest: Option<Detected> = None;
+    let mut nearest: Option<DetectedFormat> = None;
     let mut unknown = None;
     let mut missing = None;
     let mut unexpected = None;
     for (wrapping, inside) in Wrapping::ways(lines) {
         let sample = Sample { lines, wrapping: &wrapping, plan, zone };
-        let mut best: Option<((u64, bool), Detected)> = None;
+        let mut best: Option<((u64, bool), DetectedFormat)> = None;
         let mut richer: Option<(&Format, usize)> = None;
         for format in &formats {
-            if best.is_some() && !matches!(format.shape, Shape::Objects(_)) {
+            if best.is_some() && !matches!(format.shape, FormatShape::Objects(_)) {
                 break;
             }
             if given.is_none() && !is_candidate(format, &inside) {
@@ -158,7 +160,7 @@ pub(crate) fn detect(
             let seen = match try_format(lines, format, &wrapping, plan, zone, patience) {
                 Ok(seen) => seen,
                 Err(field) => {
-                    let is_table = matches!(format.shape, Shape::Table(_));
+                    let is_table = matches!(format.shape, FormatShape::Table(_));
                     if given.is_some() || is_table && has_header(format, &inside) {
                         missing = Some(Miss::NoField { format: format.name.clone(), field });
                     }
@@ -167,7 +169,7 @@ pub(crate) fn detect(
             };
             let is_result = seen.fits() || seen.is_idle() || given.is_some();
             let may_be_sampled = is_result && is_sampled(format, &inside);
-            let detected = Detected {
+            let detected = DetectedFormat {
                 format: format.clone(),
                 wrapping: wrapping.clone(),
                 may_be_sampled,
@@ -176,8 +178,8 @@ pub(crate) fn detect(
                 others: None,
             };
             if seen.fits() {
-                let Shape::Objects(objects) = &detected.format.shape else {
-                    return match richer.filter(|_| matches!(format.shape, Shape::Template(_))) {
+                let FormatShape::Objects(objects) = &detected.format.shape else {
+                    return match richer.filter(|_| matches!(format.shape, FormatShape::Template(_))) {
                         Some((richer, line)) => {
                             let [poorer, richer] = [format, richer].map(|format| format.name.clone());
                             // Without its clients, a format is no choice.
@@ -200,7 +202,7 @@ pub(crate) fn detect(
             if seen.requests > seen.unparsed && richer.is_none() && given.is_none() {
                 richer = Some((format, seen.first_unparsed.unwrap_or(0)));
             }
-            if seen.has_no_time && !matches!(format.shape, Shape::Template(_)) {
+            if seen.has_no_time && !matches!(format.shape, FormatShape::Template(_)) {
                 let field = plan.time.as_ref().map_or("time", |time| &time.field).to_owned();
                 missing = Some(Miss::NoField { format: format.name.clone(), field });
             }
@@ -237,7 +239,7 @@ pub(crate) fn detect(
 /// Tables without a fixed header would accept any first line as their header.
 fn is_candidate(format: &Format, lines: &[Vec<u8>]) -> bool {
     match format.shape {
-        Shape::Table(Style::Separated(separator)) => {
+        FormatShape::Table(Style::Separated(separator)) => {
             lines.first().is_some_and(|first| may_be_header(first, separator))
         }
         _ => true,
@@ -247,7 +249,7 @@ fn is_candidate(format: &Format, lines: &[Vec<u8>]) -> bool {
 /// Returns whether the first line is like the header of a table of this format: nothing but names. Without
 /// this, every table without a header would be reported as lacking a time.
 fn has_header(format: &Format, lines: &[Vec<u8>]) -> bool {
-    let Shape::Table(Style::Separated(separator)) = format.shape else { return true };
+    let FormatShape::Table(Style::Separated(separator)) = format.shape else { return true };
     let first = lines.first().map_or(&b""[..], Vec::as_slice);
     let is_name = |cell: &[u8]| {
         let cell = cell.trim_ascii();
@@ -270,9 +272,9 @@ fn try_format(
     plan: &Plan,
     zone: Option<&TimeZone>,
     patience: usize,
-) -> Result<Seen, String> {
+) -> Result<LineCounts, String> {
     let mut parser = Parser::new(format, wrapping, plan, zone)?;
-    let mut seen = Seen::default();
+    let mut seen = LineCounts::default();
     for (place, line) in lines.iter().enumerate() {
         match parser.read(plan, line) {
             Ok(Kind::Other) => seen.others += usize::from(!line.trim_ascii().is_empty()),

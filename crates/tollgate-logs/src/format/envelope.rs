@@ -1,7 +1,7 @@
 //! JSON around a line: of Docker, of journald, and of services that store logs.
 
 use super::json::Text;
-use super::parts::{Piece, Stream};
+use super::parts::{LinePart, OutputStream};
 use crate::attribute::TimeForm;
 use crate::escape::Escape;
 use crate::time::{self, Stamp};
@@ -11,20 +11,20 @@ const TIMES: [&str; 5] = ["time", "timestamp", "@timestamp", "__REALTIME_TIMESTA
 
 /// The line in Docker's `{"log":"...\n","stream":"stdout","time":"..."}`. Docker splits lines above 16 KiB: only the last part
 /// ends with a line feed.
-pub(super) fn docker<'l>(line: &'l [u8], buffer: &'l mut Vec<u8>) -> Option<Piece<'l>> {
+pub(super) fn docker<'l>(line: &'l [u8], buffer: &'l mut Vec<u8>) -> Option<LinePart<'l>> {
     let (mut log, mut stream) = (None, None);
     let mut text = Text::new(line);
     while log.is_none() || stream.is_none() {
         match text.member()? {
             (b"log", value) => log = Some(inside(value)?),
-            (b"stream", b"\"stdout\"") => stream = Some(Stream::Out),
-            (b"stream", b"\"stderr\"") => stream = Some(Stream::Err),
+            (b"stream", b"\"stdout\"") => stream = Some(OutputStream::Out),
+            (b"stream", b"\"stderr\"") => stream = Some(OutputStream::Err),
             _ => {}
         }
     }
     let log = log?;
     let is_last = log.ends_with(b"\\n");
-    Some(Piece { text: undone(log.strip_suffix(b"\\n").unwrap_or(log), buffer), stream: stream?, is_last })
+    Some(LinePart { text: undone(log.strip_suffix(b"\\n").unwrap_or(log), buffer), stream: stream?, is_last })
 }
 
 /// The line in this member of an object: a string, or an object that is the line itself.

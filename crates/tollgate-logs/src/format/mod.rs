@@ -22,8 +22,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-pub(crate) use self::audit::{Meant, Unclear};
-pub(crate) use self::detect::{Detected, Miss, detect};
+pub(crate) use self::audit::{ClientReading, Unclear};
+pub(crate) use self::detect::{DetectedFormat, Miss, detect};
 use self::json::Objects;
 pub(crate) use self::parser::Parser;
 pub(crate) use self::proposal::propose;
@@ -50,12 +50,12 @@ use crate::escape::Escape;
 #[derive(Debug, Clone)]
 pub struct Format {
     name: String,
-    shape: Shape,
+    shape: FormatShape,
 }
 
 /// A format of log lines.
 #[derive(Debug, Clone)]
-enum Shape {
+enum FormatShape {
     Template(Template),
     Objects(Objects),
     Table(Style),
@@ -104,11 +104,11 @@ impl Format {
 
     /// Whether its lines are texts with fields in a fixed place.
     pub(crate) fn is_text(&self) -> bool {
-        matches!(self.shape, Shape::Template(_))
+        matches!(self.shape, FormatShape::Template(_))
     }
 
     fn pasted(name: String, template: Template) -> Self {
-        Self { name, shape: Shape::Template(template) }
+        Self { name, shape: FormatShape::Template(template) }
     }
 }
 

@@ -7,7 +7,7 @@ use super::json::Fields;
 use super::scanner::Scanner;
 use super::table::Table;
 use super::wrapping::{Inside, Layer, Wrapping};
-use super::{Format, Shape, envelope};
+use super::{Format, FormatShape, envelope};
 use crate::draft::Draft;
 use crate::field::Instant;
 use crate::plan::Plan;
@@ -42,9 +42,9 @@ impl Parser {
         zone: Option<&TimeZone>,
     ) -> Result<Self, String> {
         let form = match &format.shape {
-            Shape::Template(template) => Form::Template(template.scanner(plan)?),
-            Shape::Objects(objects) => Form::Objects(Fields::new(objects, plan)?),
-            Shape::Table(style) => Form::Table(Table::new(*style)),
+            FormatShape::Template(template) => Form::Template(template.scanner(plan)?),
+            FormatShape::Objects(objects) => Form::Objects(Fields::new(objects, plan)?),
+            FormatShape::Table(style) => Form::Table(Table::new(*style)),
         };
         let (layers, draft) = (wrapping.layers(), Draft::default());
         Ok(Self { layers, form, zone: zone.cloned().map(Zone::new), draft })
@@ -111,7 +111,7 @@ impl Parser {
     pub(crate) fn expect_one_client(&mut self, format: &Format) {
         let watched = Watched::of(format);
         match (&mut self.form, &format.shape) {
-            (Form::Template(scanner), Shape::Template(template)) => {
+            (Form::Template(scanner), FormatShape::Template(template)) => {
                 for (piece, name) in scanner.fields.iter_mut().zip(template.names()) {
                     piece.watch = watched.watch(name);
                 }

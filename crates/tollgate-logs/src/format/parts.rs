@@ -15,16 +15,16 @@ pub(crate) struct Parts {
 
 /// Which of its streams a container has written a line to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum OutputStream {
     Out,
     Err,
 }
 
 /// The text of a line inside its prefix, or a part of one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece<'l> {
+pub(super) struct LinePart<'l> {
     pub(super) text: &'l [u8],
-    pub(super) stream: Stream,
+    pub(super) stream: OutputStream,
     /// Whether the line ends with it.
     pub(super) is_last: bool,
 }
@@ -41,18 +41,18 @@ impl Parts {
     }
 
     /// Keeps a part. Of a line that is too long, no more is kept than shows that.
-    pub(crate) fn push(&mut self, stream: Stream, part: &[u8]) {
+    pub(crate) fn push(&mut self, stream: OutputStream, part: &[u8]) {
         let [out, err] = &mut self.begun;
-        let begun = if stream == Stream::Out { out } else { err };
+        let begun = if stream == OutputStream::Out { out } else { err };
         let room = (LONGEST + 1).saturating_sub(begun.len());
         begun.extend_from_slice(part.get(..room).unwrap_or(part));
     }
 
     /// Ends a line by its last part, and returns all of it.
-    pub(crate) fn end(&mut self, stream: Stream, part: &[u8]) -> Result<&[u8], Reason> {
+    pub(crate) fn end(&mut self, stream: OutputStream, part: &[u8]) -> Result<&[u8], Reason> {
         self.push(stream, part);
         let [out, err] = &mut self.begun;
-        let begun = if stream == Stream::Out { out } else { err };
+        let begun = if stream == OutputStream::Out { out } else { err };
         mem::swap(begun, &mut self.whole);
         begun.clear();
         if self.whole.len() > LONGEST { Err(Reason::TooLong) } else { Ok(&self.whole) }

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memmem};
 
-use super::parts::{Piece, Stream};
+use super::parts::{LinePart, OutputStream};
 use super::{envelope, syslog};
 use crate::attribute::TimeForm;
 use crate::time;
@@ -51,7 +51,7 @@ impl Prefix {
     }
 
     /// Returns the text inside; `None` if the prefix is missing. Escapes are undone in the buffer.
-    pub(super) fn piece<'l>(self, line: &'l [u8], buffer: &'l mut Vec<u8>) -> Option<Piece<'l>> {
+    pub(super) fn piece<'l>(self, line: &'l [u8], buffer: &'l mut Vec<u8>) -> Option<LinePart<'l>> {
         let text = match self {
             Self::Cri => return cri(line),
             Self::Docker => return envelope::docker(line, buffer),
@@ -60,19 +60,19 @@ impl Prefix {
             Self::Syslog => syslog::message(line),
             Self::Member(name) => envelope::member(line, name, buffer),
         };
-        Some(Piece { text: text?, stream: Stream::Out, is_last: true })
+        Some(LinePart { text: text?, stream: OutputStream::Out, is_last: true })
     }
 }
 
-fn cri(line: &[u8]) -> Option<Piece<'_>> {
+fn cri(line: &[u8]) -> Option<LinePart<'_>> {
     let (time, rest) = line.split_at(memchr(b' ', line)?);
     time::parse(&TimeForm::Iso, time)?;
     let rest = rest.strip_prefix(b" std")?;
-    let out = rest.strip_prefix(b"out").map(|rest| (Stream::Out, rest));
-    let (stream, rest) = out.or_else(|| rest.strip_prefix(b"err").map(|rest| (Stream::Err, rest)))?;
+    let out = rest.strip_prefix(b"out").map(|rest| (OutputStream::Out, rest));
+    let (stream, rest) = out.or_else(|| rest.strip_prefix(b"err").map(|rest| (OutputStream::Err, rest)))?;
     match rest.split_first_chunk::<3>()? {
-        (b" F ", text) => Some(Piece { text, stream, is_last: true }),
-        (b" P ", text) => Some(Piece { text, stream, is_last: false }),
+        (b" F ", text) => Some(LinePart { text, stream, is_last: true }),
+        (b" P ", text) => Some(LinePart { text, stream, is_last: false }),
         _ => None,
     }
 }

@@ -4,9 +4,9 @@ use super::json::Objects;
 use super::scanner::Tail;
 use super::table::Style;
 use super::template::Template;
-use super::{Format, FormatError, Shape, apache, nginx};
+use super::{Format, FormatError, FormatShape, apache, nginx};
 use crate::escape::Escape;
-use crate::meaning::{API_GATEWAY, CADDY, CLOUDFLARE, ENVOY, GOOGLE, Names, TRAEFIK, USUAL};
+use crate::meaning::{API_GATEWAY, CADDY, CLOUDFLARE, ENVOY, FieldNames, GOOGLE, TRAEFIK, USUAL};
 use crate::plan::Dialect;
 
 /// A known format.
@@ -34,11 +34,11 @@ impl Row {
         let shape = match &self.text {
             Text::Nginx(text, escape) => {
                 let tail = if *escape == Escape::Hash { Tail::Nothing } else { Tail::More };
-                Shape::Template(Template { own: self.own, ..nginx::template(text, *escape, tail)? })
+                FormatShape::Template(Template { own: self.own, ..nginx::template(text, *escape, tail)? })
             }
-            Text::Apache(text) => Shape::Template(apache::template(text, Tail::More)?),
-            Text::Objects(objects) => Shape::Objects(*objects),
-            Text::Table(style) => Shape::Table(*style),
+            Text::Apache(text) => FormatShape::Template(apache::template(text, Tail::More)?),
+            Text::Objects(objects) => FormatShape::Objects(*objects),
+            Text::Table(style) => FormatShape::Table(*style),
         };
         Ok(Format { name: self.name.to_owned(), shape })
     }
@@ -56,7 +56,7 @@ impl Row {
     }
 }
 
-const fn objects(names: Names, header: fn(&str) -> Option<String>) -> Text {
+const fn objects(names: FieldNames, header: fn(&str) -> Option<String>) -> Text {
     Text::Objects(Objects { dialect: Dialect { names, header }, only: None, is_open: false })
 }
 

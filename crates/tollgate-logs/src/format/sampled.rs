@@ -6,7 +6,7 @@
 use memchr::memchr;
 
 use super::table::Style;
-use super::{Format, Shape};
+use super::{Format, FormatShape};
 use crate::escape::{Escape, closing_quote};
 
 /// Names of fields that only the logs of one service have. A line is one of these if it has a name of each list.
@@ -31,9 +31,9 @@ pub(super) fn is_sampled(format: &Format, lines: &[Vec<u8>]) -> bool {
     let mut lines = lines.iter().map(Vec::as_slice);
     match format.shape {
         // Whoever writes such names into a format of nginx or Apache logs every request.
-        Shape::Template(_) | Shape::Table(Style::W3c) => false,
-        Shape::Objects(_) => lines.any(|line| has_mark(&names(line).collect::<Vec<_>>())),
-        Shape::Table(Style::Separated(separator)) => {
+        FormatShape::Template(_) | FormatShape::Table(Style::W3c) => false,
+        FormatShape::Objects(_) => lines.any(|line| has_mark(&names(line).collect::<Vec<_>>())),
+        FormatShape::Table(Style::Separated(separator)) => {
             let header = lines.find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
             // `httpRequest.requestUrl`, `httpRequest_requestUrl`
             let is_between = |byte: &u8| *byte == separator || b"\"._/ \r".contains(byte);

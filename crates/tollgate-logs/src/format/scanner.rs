@@ -4,7 +4,7 @@ use memchr::{memchr, memchr_iter, memrchr, memrchr_iter};
 
 use crate::draft::Draft;
 use crate::escape::{Escape, closing_quote};
-use crate::plan::{Plan, Use};
+use crate::plan::{FieldUse, Plan};
 use crate::reason::{Kind, Reason};
 use crate::value::is_absent;
 
@@ -29,17 +29,17 @@ pub(crate) struct Scanner {
 /// A field, and the text that ends it.
 #[derive(Debug)]
 pub(super) struct Piece {
-    pub(super) used: Use,
+    pub(super) used: FieldUse,
     /// The value in lines about requests of the server itself.
     pub(super) own: Option<&'static [u8]>,
     pub(super) until: Vec<u8>,
     pub(super) end: End,
-    pub(super) watch: Watch,
+    pub(super) watch: ClientWatch,
 }
 
 /// What else a field shows of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Watch {
+pub(super) enum ClientWatch {
     Nothing,
     /// No address may stand in it.
     Text,
@@ -102,10 +102,10 @@ impl Scanner {
             };
             let (text, from) = end.and_then(|end| rest.split_at_checked(end)).ok_or(Reason::Shape)?;
             match piece.watch {
-                Watch::Nothing => {}
-                Watch::Text if is_absent(text) => {}
-                Watch::Text => draft.watch(text, self.escape),
-                Watch::Host => {
+                ClientWatch::Nothing => {}
+                ClientWatch::Text if is_absent(text) => {}
+                ClientWatch::Text => draft.watch(text, self.escape),
+                ClientWatch::Host => {
                     draft.watch_host(rest.get(..memchr(b' ', rest).unwrap_or(rest.len())).unwrap_or_default())
                 }
             }

@@ -5,7 +5,7 @@ use memchr::{memchr, memchr2};
 use crate::draft::Draft;
 use crate::escape::Escape;
 use crate::meaning::{Meaning, USUAL, W3C};
-use crate::plan::{Dialect, Plan, Use};
+use crate::plan::{Dialect, FieldUse, Plan};
 use crate::reason::{Kind, Reason};
 
 /// How a table is written.
@@ -25,7 +25,7 @@ pub(crate) struct Table {
     /// The line with the names, as it was read last.
     header: Vec<u8>,
     /// The use of each column. `None` before the header.
-    columns: Option<Vec<Use>>,
+    columns: Option<Vec<FieldUse>>,
     /// The column that the header lacks.
     pub(crate) missing: Option<String>,
     /// Whether all columns for the client have to be the same.
@@ -127,7 +127,7 @@ impl Table {
         }
     }
 
-    fn escape(&self, used: &Use, separator: u8, is_quoted: bool) -> Escape {
+    fn escape(&self, used: &FieldUse, separator: u8, is_quoted: bool) -> Escape {
         let is_text = matches!(
             used.meaning,
             Some(Meaning::UserAgent | Meaning::Referer | Meaning::User | Meaning::Host | Meaning::Forwarded)
@@ -143,10 +143,10 @@ impl Table {
 }
 
 /// A value, what follows its separator, and whether it was quoted.
-type Value<'r> = (&'r [u8], Option<&'r [u8]>, bool);
+type TableValue<'r> = (&'r [u8], Option<&'r [u8]>, bool);
 
 /// The first value. `None` if a quote is never closed.
-fn value(rest: &[u8], separator: u8) -> Option<Value<'_>> {
+fn value(rest: &[u8], separator: u8) -> Option<TableValue<'_>> {
     let Some(quoted) = rest.strip_prefix(b"\"") else {
         return Some(match memchr(separator, rest) {
             Some(at) => (rest.get(..at)?, Some(rest.get(at + 1..)?), false),

@@ -1,6 +1,6 @@
 //! Formats that are one text with fields in it, such as `log_format` and `LogFormat`.
 
-use super::scanner::{End, Piece, Rear, Scanner, Tail, Watch};
+use super::scanner::{ClientWatch, End, Piece, Rear, Scanner, Tail};
 use crate::attribute::TimeForm;
 use crate::escape::Escape;
 use crate::meaning::{Meaning, NGINX};
@@ -200,7 +200,7 @@ impl Template {
                         own,
                         until: until.to_vec(),
                         end,
-                        watch: Watch::Nothing,
+                        watch: ClientWatch::Nothing,
                     });
                 }
             }

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use super::envelope;
-use super::parts::{Parts, Piece};
+use super::parts::{LinePart, Parts};
 use super::prefix::Prefix;
 use crate::reason::{Kind, Reason};
 
@@ -128,7 +128,7 @@ fn inside(lines: &[Vec<u8>], prefix: Prefix) -> Option<Vec<Vec<u8>>> {
     let mut count = 0;
     let mut all = Vec::new();
     for line in lines {
-        if let Some(Piece { text, is_last, .. }) = prefix.piece(line, &mut buffer) {
+        if let Some(LinePart { text, is_last, .. }) = prefix.piece(line, &mut buffer) {
             count += 1;
             all.extend(is_last.then(|| text.to_vec()));
         }
@@ -146,9 +146,9 @@ impl Layer {
     pub(super) fn take_off<'l>(&'l mut self, line: &'l [u8]) -> Result<Inside<'l>, Reason> {
         let Self { prefix, parts, buffer } = self;
         match prefix.piece(line, buffer) {
-            Some(Piece { text, is_last: true, .. }) if parts.is_empty() => Ok(Inside::Line(text)),
-            Some(Piece { text, stream, is_last: true }) => Ok(Inside::Line(parts.end(stream, text)?)),
-            Some(Piece { text, stream, is_last: false }) => {
+            Some(LinePart { text, is_last: true, .. }) if parts.is_empty() => Ok(Inside::Line(text)),
+            Some(LinePart { text, stream, is_last: true }) => Ok(Inside::Line(parts.end(stream, text)?)),
+            Some(LinePart { text, stream, is_last: false }) => {
                 parts.push(stream, text);
                 Ok(Inside::Nothing(Kind::Other))
             }

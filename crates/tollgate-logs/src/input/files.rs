@@ -14,10 +14,10 @@ use crate::progress::Counts;
 /// A file, or something else with lines.
 pub(crate) struct Log {
     pub(crate) name: String,
-    place: Place,
+    place: LogPlace,
 }
 
-enum Place {
+enum LogPlace {
     File(PathBuf),
     /// What can be read only once, and what has been read of it to look at its first lines.
     Once(Option<Box<dyn Read + Send>>),
@@ -32,7 +32,7 @@ const FIRST_BYTES: usize = 1 << 20;
 
 /// The logs of the inputs, in their order, each once; and how many bytes they have, if that is known.
 pub(crate) fn expand(inputs: Vec<Input>) -> Result<(Vec<Log>, Option<u64>), Error> {
-    let mut found = Found::default();
+    let mut found = FoundLogs::default();
     for input in inputs {
         match input {
             Input::Path(path) => found.path(&path)?,
@@ -48,7 +48,7 @@ pub(crate) fn expand(inputs: Vec<Input>) -> Result<(Vec<Log>, Option<u64>), Erro
 }
 
 #[derive(Default)]
-struct Found {
+struct FoundLogs {
     logs: Vec<Log>,
     bytes: u64,
     known: HashSet<PathBuf>,
@@ -57,10 +57,10 @@ struct Found {
     is_endless: bool,
 }
 
-impl Found {
+impl FoundLogs {
     fn once(&mut self, name: String, read: Stream) {
         self.is_endless = true;
-        self.logs.push(Log { name, place: Place::Once(Some(read)) });
+        self.logs.push(Log { name, place: LogPlace::Once(Some(read)) });
     }
 
     fn path(&mut self, path: &Path) -> Result<(), Error> {
@@ -130,7 +130,7 @@ impl Found {
         let whole = fs::canonicalize(path).map_err(|error| open_error(&name, error))?;
         if self.known.insert(whole) {
             self.bytes = self.bytes.saturating_add(of.len());
-            self.logs.push(Log { name, place: Place::File(path.to_owned()) });
+            self.logs.push(Log { name, place: LogPlace::File(path.to_owned()) });
         }
         Ok(())
     }
@@ -148,12 +148,12 @@ impl Log {
     /// The bytes of its first lines, at least so many. They are read again by [`Log::open`].
     pub(crate) fn first_lines(&mut self, most: usize, counts: &Arc<Counts>) -> Result<Vec<u8>, Error> {
         let result = match &mut self.place {
-            Place::File(path) => {
+            LogPlace::File(path) => {
                 let file = File::open(path).map_err(|error| open_error(&self.name, error))?;
                 plain(file).and_then(|mut stream| begin(&mut stream, most))
             }
-            Place::Once(place) => place.take().ok_or_else(gone).and_then(|read| {
-                let mut stream = plain(Counted { read, counts: Arc::clone(counts) })?;
+            LogPlace::Once(place) => place.take().ok_or_else(gone).and_then(|read| {
+                let mut stream = plain(CountedReader { read, counts: Arc::clone(counts) })?;
                 let first = begin(&mut stream, most)?;
                 *place = Some(Box::new(Cursor::new(first.clone()).chain(stream)));
                 Ok(first)
@@ -165,11 +165,11 @@ impl Log {
     /// All its lines. To be called once.
     pub(crate) fn open(&mut self, counts: &Arc<Counts>) -> Result<Lines<Stream>, Error> {
         let stream = match &mut self.place {
-            Place::File(path) => {
+            LogPlace::File(path) => {
                 let read = File::open(path).map_err(|error| open_error(&self.name, error))?;
-                plain(Counted { read, counts: Arc::clone(counts) })
+                plain(CountedReader { read, counts: Arc::clone(counts) })
             }
-            Place::Once(place) => place.take().ok_or_else(gone),
+            LogPlace::Once(place) => place.take().ok_or_else(gone),
         };
         Ok(Lines::new(stream.map_err(|error| read_error(&self.name, error))?))
     }
@@ -201,12 +201,12 @@ fn begin(stream: &mut Stream, most: usize) -> io::Result<Vec<u8>> {
 }
 
 /// Counts what is read, for the progress.
-struct Counted<R> {
+struct CountedReader<R> {
     read: R,
     counts: Arc<Counts>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let read = self.read.read(room)?;
         self.counts.add_bytes(read);

@@ -29,7 +29,7 @@ pub(crate) struct Buckets {
 
 /// The second of a request is closed: it comes too late.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Closed;
+pub(crate) struct ClosedSecond;
 
 impl Buckets {
     /// Without requests, of which these slots will be kept.
@@ -37,10 +37,10 @@ impl Buckets {
         Self { kept, ..Self::default() }
     }
 
-    pub(crate) fn push(&mut self, record: &Record) -> Result<(), Closed> {
+    pub(crate) fn push(&mut self, record: &Record) -> Result<(), ClosedSecond> {
         let second = record.head.time.div_euclid(SECOND);
         if self.open_from.is_some_and(|open| second < open) {
-            return Err(Closed);
+            return Err(ClosedSecond);
         }
         if self.current.as_ref().is_none_or(|(current, _)| *current != second) {
             self.put_away();
@@ -203,12 +203,12 @@ mod tests {
             buckets.push(&record(time * SECOND, line, Precision::Millis)).unwrap();
         }
         assert_eq!(of(buckets.close_first()), [(-3 * SECOND, 2)]);
-        assert_eq!(buckets.push(&record(-3 * SECOND, 5, Precision::Millis)), Err(Closed));
+        assert_eq!(buckets.push(&record(-3 * SECOND, 5, Precision::Millis)), Err(ClosedSecond));
         assert_eq!(buckets.push(&record(-2 * SECOND, 6, Precision::Millis)), Ok(()));
         assert_eq!(of(buckets.close_before(9 * SECOND)), [(-2 * SECOND, 6)]);
         assert_eq!(of(buckets.close_before(9 * SECOND)), [(5 * SECOND, 3)]);
         assert_eq!(of(buckets.close_before(9 * SECOND)), []);
-        assert_eq!(buckets.push(&record(8 * SECOND, 7, Precision::Millis)), Err(Closed));
+        assert_eq!(buckets.push(&record(8 * SECOND, 7, Precision::Millis)), Err(ClosedSecond));
         assert!(buckets.is_one_second());
         assert_eq!(of(buckets.close_first()), [(9 * SECOND, 1), (9 * SECOND, 4)]);
         assert_eq!(of(buckets.close_first()), []);

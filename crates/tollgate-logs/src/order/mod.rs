@@ -4,4 +4,4 @@ mod buckets;
 mod sorter;
 
 pub(crate) use self::buckets::Buckets;
-pub(crate) use self::sorter::{Sorted, Sorter};
+pub(crate) use self::sorter::{SortedRequests, Sorter};

@@ -51,11 +51,11 @@ impl Sorter {
     }
 
     /// Sorts the records.
-    pub(crate) fn sorted(mut self) -> io::Result<Sorted> {
+    pub(crate) fn sorted(mut self) -> io::Result<SortedRequests> {
         if self.runs.is_empty() {
             self.keys.sort_by_key(|key| key.0);
-            let source = Source::Memory { bytes: self.bytes, keys: self.keys.into_iter() };
-            return Ok(Sorted { record: Record::default(), source });
+            let source = SortedPlace::Memory { bytes: self.bytes, keys: self.keys.into_iter() };
+            return Ok(SortedRequests { record: Record::default(), source });
         }
         self.spill()?;
         let mut runs = Vec::new();
@@ -67,18 +67,18 @@ impl Sorter {
             }
             runs.push(run);
         }
-        Ok(Sorted { record: Record::default(), source: Source::Runs { runs, next } })
+        Ok(SortedRequests { record: Record::default(), source: SortedPlace::Runs { runs, next } })
     }
 }
 
 /// Requests in their order.
-pub(crate) struct Sorted {
+pub(crate) struct SortedRequests {
     record: Record,
-    source: Source,
+    source: SortedPlace,
 }
 
 /// Where sorted records are kept.
-enum Source {
+enum SortedPlace {
     Memory {
         bytes: Vec<u8>,
         /// The second of each record that is left, and where it begins and ends.
@@ -91,15 +91,15 @@ enum Source {
     },
 }
 
-impl Sorted {
+impl SortedRequests {
     pub(crate) fn next(&mut self) -> io::Result<Option<&Record>> {
         let record = &mut self.record;
         match &mut self.source {
-            Source::Memory { bytes, keys } => {
+            SortedPlace::Memory { bytes, keys } => {
                 let Some((_, start, end)) = keys.next() else { return Ok(None) };
                 record.decode(bytes.get(start..end).unwrap_or_default()).ok_or_else(damaged)?;
             }
-            Source::Runs { runs, next } => {
+            SortedPlace::Runs { runs, next } => {
                 let Some(Reverse((_, place))) = next.pop() else { return Ok(None) };
                 let Some(run) = runs.get_mut(place) else { return Ok(None) };
                 record.decode(&run.record).ok_or_else(damaged)?;

@@ -17,7 +17,7 @@ use crate::shortened::shortened;
 /// Where there are more than there is room for, only one key in 2, 4, 8 and so on is followed. Which ones depends on the
 /// digests of keys alone, so a client that is followed is followed from its first request to its last.
 #[derive(Debug)]
-pub(crate) struct Subjects {
+pub(crate) struct FollowedClients {
     identity: Identity,
     numbers: Numbers,
     /// Names of those that somebody asked for.
@@ -29,7 +29,7 @@ pub(crate) struct Subjects {
 
 /// The result of looking up the client of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ClientLookup {
     /// It has this number.
     Client(u32),
     /// It is not among those that are followed.
@@ -38,7 +38,7 @@ pub(crate) enum Found {
     NoRoom,
 }
 
-impl Subjects {
+impl FollowedClients {
     pub(crate) fn new(identity: Identity, max: usize) -> Self {
         Self { identity, numbers: Numbers::default(), names: HashMap::new(), max: max.max(1), halvings: 0 }
     }
@@ -53,20 +53,20 @@ impl Subjects {
     }
 
     /// Finds the client with this key, or gives it a number.
-    pub(crate) fn find(&mut self, digest: u128) -> Found {
+    pub(crate) fn find(&mut self, digest: u128) -> ClientLookup {
         if !is_followed(digest, self.halvings) {
-            return Found::NotFollowed;
+            return ClientLookup::NotFollowed;
         }
         if let Some(number) = self.numbers.get(digest) {
-            return Found::Client(number);
+            return ClientLookup::Client(number);
         }
         if self.numbers.len() >= self.max {
-            return Found::NoRoom;
+            return ClientLookup::NoRoom;
         }
         let number = u32::try_from(self.numbers.len()).ok().filter(|number| *number < u32::MAX);
-        let Some(number) = number else { return Found::NoRoom };
+        let Some(number) = number else { return ClientLookup::NoRoom };
         self.numbers.insert(digest, number);
-        Found::Client(number)
+        ClientLookup::Client(number)
     }
 
     /// Returns the number of the client with this key, if it has one.
@@ -151,10 +151,10 @@ const fn is_followed(digest: u128, halvings: u32) -> bool {
 mod tests {
     use super::*;
 
-    fn find(subjects: &mut Subjects, user: &str) -> Found {
+    fn find(subjects: &mut FollowedClients, user: &str) -> ClientLookup {
         let request: Attributes<'_> = [("user", user)].into_iter().collect();
         let found = subjects.find(digest(&Key::from(user)));
-        if let Found::Client(number) = found {
+        if let ClientLookup::Client(number) = found {
             subjects.remember_name(number, &request);
         }
         found
@@ -163,12 +163,12 @@ mod tests {
     /// Half of them are left, each under the name that it had, and the others are not followed again.
     #[test]
     fn halving_keeps_clients_together_with_their_names() {
-        let mut subjects = Subjects::new(Identity::Attribute("user".into()), 1_000);
+        let mut subjects = FollowedClients::new(Identity::Attribute("user".into()), 1_000);
         let users: Vec<String> = (0..1_000).map(|number| format!("user-{number}")).collect();
         for (number, user) in (0..).zip(&users) {
-            assert_eq!(find(&mut subjects, user), Found::Client(number));
+            assert_eq!(find(&mut subjects, user), ClientLookup::Client(number));
         }
-        assert_eq!(find(&mut subjects, "one more"), Found::NoRoom);
+        assert_eq!(find(&mut subjects, "one more"), ClientLookup::NoRoom);
         let mut values: Vec<u32> = (0..1_000).collect();
         let kept = subjects.halve();
         keep(&mut values, &kept);
@@ -176,9 +176,9 @@ mod tests {
         assert!((400..600).contains(&subjects.numbers.len()), "{}", subjects.numbers.len());
         for user in &users {
             match find(&mut subjects, user) {
-                Found::Client(number) => assert_eq!(subjects.name(number), format!("user={user}")),
-                Found::NotFollowed => {}
-                Found::NoRoom => panic!("{user}: half of the room is free"),
+                ClientLookup::Client(number) => assert_eq!(subjects.name(number), format!("user={user}")),
+                ClientLookup::NotFollowed => {}
+                ClientLookup::NoRoom => panic!("{user}: half of the room is free"),
             }
         }
         assert_eq!(subjects.numbers.len(), kept.len());

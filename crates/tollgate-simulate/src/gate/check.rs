@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
-use super::measure::Measured;
-use super::place::Askable;
+use super::measure::MeasuredPart;
+use super::place::KnownNames;
 use super::{Comparison, Gate, GateError};
 use crate::report::Report;
 
@@ -14,9 +14,9 @@ pub struct GateResult {
     /// The gate, as it was written.
     pub gate: String,
     /// Whether it held.
-    pub held: Held,
+    pub held: GateVerdict,
     /// The measured value; in JSON in words.
-    pub measured: Measurement,
+    pub measured: MeasuredValue,
     /// The requests, clients or lines that it is about.
     pub part: u64,
     /// All of these that were measured.
@@ -28,7 +28,7 @@ pub struct GateResult {
 /// What a gate measured. Its text is what [`Display`](std::fmt::Display) writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Measurement {
+pub enum MeasuredValue {
     /// A part of a whole.
     Share {
         /// The part.
@@ -75,7 +75,7 @@ pub enum Certainty {
     PerhapsSampled,
 }
 
-impl Serialize for Measurement {
+impl Serialize for MeasuredValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -84,7 +84,7 @@ impl Serialize for Measurement {
 /// Whether a gate held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Held {
+pub enum GateVerdict {
     /// It held.
     Held,
     /// There was nothing to measure, or too little. This is not a pass.
@@ -100,19 +100,19 @@ impl Gate {
     ///
     /// If it names an unknown policy or class, or a value that is not measured.
     pub fn check(&self, report: &Report, least: u64) -> Result<GateResult, GateError> {
-        let place = self.place(&Askable::of(report))?;
+        let place = self.place(&KnownNames::of(report))?;
         let (measured, requests) = self.measure(report, &place);
         let is_missed = measured.is_open(|part, all| self.is_met(part, all));
-        let Measured { part, all, of, is_estimate, clientless } = measured;
+        let MeasuredPart { part, all, of, is_estimate, clientless } = measured;
         let is_sample = of != "line" && report.read.as_ref().is_some_and(|read| read.is_sample);
         let held = match self.is_met(part, all) {
-            _ if is_missed || all == 0 || requests < least.max(1) => Held::NoAnswer,
-            true => Held::Failed,
+            _ if is_missed || all == 0 || requests < least.max(1) => GateVerdict::NoAnswer,
+            true => GateVerdict::Failed,
             // A sample shows fewer denials than there were.
             false if is_sample && matches!(self.comparison, Comparison::Above | Comparison::AtLeast) => {
-                Held::NoAnswer
+                GateVerdict::NoAnswer
             }
-            false => Held::Held,
+            false => GateVerdict::Held,
         };
         let certainty = match (is_estimate, is_sample) {
             (true, _) => Certainty::Estimated,
@@ -120,12 +120,12 @@ impl Gate {
             (false, false) => Certainty::Exact,
         };
         let measured = match held {
-            Held::NoAnswer if is_missed => Measurement::Uncounted { requests: clientless, of },
-            Held::NoAnswer if requests < least.max(1) => {
-                Measurement::TooFew { requests, needed: least.max(1), are_decided: self.is_of_decisions() }
+            GateVerdict::NoAnswer if is_missed => MeasuredValue::Uncounted { requests: clientless, of },
+            GateVerdict::NoAnswer if requests < least.max(1) => {
+                MeasuredValue::TooFew { requests, needed: least.max(1), are_decided: self.is_of_decisions() }
             }
-            Held::NoAnswer if all == 0 => Measurement::Nothing { of },
-            _ => Measurement::Share { part, all, of, certainty },
+            GateVerdict::NoAnswer if all == 0 => MeasuredValue::Nothing { of },
+            _ => MeasuredValue::Share { part, all, of, certainty },
         };
         Ok(GateResult { gate: self.text.clone(), held, measured, part, all, allowed: self.allowed() })
     }

@@ -1,11 +1,11 @@
 //! What a gate measures in a report.
 
-use super::place::Place;
+use super::place::GateTarget;
 use super::{Gate, Measure};
-use crate::report::{ClassReport, Clientless, Compared, PolicyReport, Report};
+use crate::report::{BaselineComparison, ClassReport, Clientless, PolicyReport, Report};
 
 /// A part of a whole, and what both are.
-pub(super) struct Measured {
+pub(super) struct MeasuredPart {
     pub(super) part: u64,
     pub(super) all: u64,
     /// Their name, in singular.
@@ -15,7 +15,7 @@ pub(super) struct Measured {
     pub(super) clientless: u64,
 }
 
-impl Measured {
+impl MeasuredPart {
     const fn requests(part: u64, all: u64) -> Self {
         Self { part, all, of: "request", is_estimate: false, clientless: 0 }
     }
@@ -81,7 +81,7 @@ impl Figures {
 
 impl Gate {
     /// Returns the measured value, and the number of its requests.
-    pub(super) fn measure(&self, report: &Report, place: &Place) -> (Measured, u64) {
+    pub(super) fn measure(&self, report: &Report, place: &GateTarget) -> (MeasuredPart, u64) {
         let policy = place.policy.and_then(|place| report.policies.get(place));
         let classes = policy.map_or(&report.classes, |policy| &policy.classes);
         let class = place.class.and_then(|place| classes.get(place));
@@ -96,28 +96,28 @@ impl Gate {
     }
 
     /// What is measured of a policy or a class.
-    const fn of_figures(&self, figures: &Figures) -> Measured {
+    const fn of_figures(&self, figures: &Figures) -> MeasuredPart {
         let Figures { requests, clients, one_in, clientless, .. } = *figures;
         match self.measure {
-            Measure::NewlyDenied => Measured::requests(figures.newly_denied, requests),
+            Measure::NewlyDenied => MeasuredPart::requests(figures.newly_denied, requests),
             Measure::DeniedClients => {
-                Measured::clients(figures.denied_clients, clients, one_in, clientless.denied)
+                MeasuredPart::clients(figures.denied_clients, clients, one_in, clientless.denied)
             }
             Measure::NewlyDeniedClients => {
-                Measured::clients(figures.newly_denied_clients, clients, one_in, clientless.newly_denied)
+                MeasuredPart::clients(figures.newly_denied_clients, clients, one_in, clientless.newly_denied)
             }
             // Others are not measured of them.
-            _ => Measured::requests(figures.denied, requests),
+            _ => MeasuredPart::requests(figures.denied, requests),
         }
     }
 
-    fn of_all(&self, report: &Report) -> Measured {
-        let requests = |part| Measured::requests(part, report.requests);
+    fn of_all(&self, report: &Report) -> MeasuredPart {
+        let requests = |part| MeasuredPart::requests(part, report.requests);
         let clients =
-            |part, clientless| Measured::clients(part, report.clients, report.one_client_in, clientless);
+            |part, clientless| MeasuredPart::clients(part, report.clients, report.one_client_in, clientless);
         let all = report.read.as_ref().map_or(0, |read| read.lines);
-        let lines = |part| Measured { of: "line", ..Measured::requests(part, all) };
-        let compared = |figure: fn(&Compared) -> u64| report.compared.as_ref().map_or(0, figure);
+        let lines = |part| MeasuredPart { of: "line", ..MeasuredPart::requests(part, all) };
+        let compared = |figure: fn(&BaselineComparison) -> u64| report.compared.as_ref().map_or(0, figure);
         match self.measure {
             Measure::Denied => requests(report.denied),
             Measure::Undecided => requests(report.undecided),

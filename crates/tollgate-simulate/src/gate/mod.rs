@@ -12,9 +12,9 @@ mod place;
 
 use std::fmt;
 
-pub use self::check::{Certainty, GateResult, Held, Measurement};
+pub use self::check::{Certainty, GateResult, GateVerdict, MeasuredValue};
 pub use self::error::GateError;
-pub(crate) use self::place::Askable;
+pub(crate) use self::place::KnownNames;
 use crate::decimal::Decimal;
 
 /// A condition under which a change fails, such as `denied > 0.1%`, `login.denied_clients > 0`, `denied{bot} > 5%` or
@@ -34,7 +34,7 @@ use crate::decimal::Decimal;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
     text: String,
-    scope: Scope,
+    scope: GateScope,
     measure: Measure,
     comparison: Comparison,
     bound: Decimal,
@@ -42,7 +42,7 @@ pub struct Gate {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Scope {
+enum GateScope {
     All,
     Policy(String),
     /// Requests in a class: of all policies, or of one.
@@ -77,7 +77,7 @@ impl Gate {
     /// requests. One policy or class may see few, and still deny the wrong ones, so there it is 1.
     #[must_use]
     pub const fn usual_requests(&self) -> u64 {
-        if matches!(self.scope, Scope::All) { 1_000 } else { 1 }
+        if matches!(self.scope, GateScope::All) { 1_000 } else { 1 }
     }
 
     /// Whether it is about what policies decide, so that other requests say nothing.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Comparison, Gate, GateError, Measure, Scope};
+use super::{Comparison, Gate, GateError, GateScope, Measure};
 use crate::decimal::Decimal;
 
 impl FromStr for Gate {
@@ -39,10 +39,10 @@ impl FromStr for Gate {
             None => (None, subject),
         };
         let scope = match (policy, class) {
-            (None, None) => Scope::All,
-            (Some(policy), None) => Scope::Policy(policy.to_owned()),
+            (None, None) => GateScope::All,
+            (Some(policy), None) => GateScope::Policy(policy.to_owned()),
             (policy, Some(class)) => {
-                Scope::Class { policy: policy.map(str::to_owned), class: class.to_owned() }
+                GateScope::Class { policy: policy.map(str::to_owned), class: class.to_owned() }
             }
         };
         let measure = Measure::named(measure)

@@ -1,11 +1,11 @@
 //! What a gate is about, found by names alone.
 
-use super::{Gate, GateError, Measure, Scope};
+use super::{Gate, GateError, GateScope, Measure};
 use crate::report::Report;
 use crate::role::Role;
 
 /// What gates may ask about. It is known before anything is replayed.
-pub(crate) struct Askable<'a> {
+pub(crate) struct KnownNames<'a> {
     /// In the order of the report.
     pub(crate) policies: Vec<(&'a str, Role)>,
     pub(crate) classes: Vec<&'a str>,
@@ -14,12 +14,12 @@ pub(crate) struct Askable<'a> {
 }
 
 /// What a gate is about: a policy, a class, a class of a policy, or everything.
-pub(crate) struct Place {
+pub(crate) struct GateTarget {
     pub(super) policy: Option<usize>,
     pub(super) class: Option<usize>,
 }
 
-impl<'a> Askable<'a> {
+impl<'a> KnownNames<'a> {
     pub(super) fn of(report: &'a Report) -> Self {
         Self {
             policies: report.policies.iter().map(|policy| (policy.policy.as_str(), policy.role)).collect(),
@@ -31,19 +31,19 @@ impl<'a> Askable<'a> {
 
 impl Gate {
     /// What it is about, of what it may ask about.
-    pub(crate) fn place(&self, known: &Askable<'_>) -> Result<Place, GateError> {
+    pub(crate) fn place(&self, known: &KnownNames<'_>) -> Result<GateTarget, GateError> {
         const OF_PARTS: &str = "denied, denied_clients, newly_denied and newly_denied_clients";
         let (policy, class) = match &self.scope {
-            Scope::All => (None, None),
-            Scope::Policy(policy) => (Some(policy), None),
-            Scope::Class { policy, class } => (policy.as_ref(), Some(class)),
+            GateScope::All => (None, None),
+            GateScope::Policy(policy) => (Some(policy), None),
+            GateScope::Class { policy, class } => (policy.as_ref(), Some(class)),
         };
         let policy = policy.map(|name| self.policy(known, name)).transpose()?;
         let class = class.map(|name| {
             let place = known.classes.iter().position(|class| class == name);
             place.ok_or_else(|| GateError::UnknownClass { gate: self.text.clone(), class: name.clone() })
         });
-        let place = Place { policy: policy.map(|(place, _)| place), class: class.transpose()? };
+        let place = GateTarget { policy: policy.map(|(place, _)| place), class: class.transpose()? };
         let is_new = matches!(
             self.measure,
             Measure::NewlyDenied | Measure::NewlyDeniedClients | Measure::NewlyAllowed
@@ -66,7 +66,7 @@ impl Gate {
     }
 
     /// `login` is the policy, enforced or in shadow mode; `login:candidate` its candidates.
-    fn policy(&self, known: &Askable<'_>, name: &str) -> Result<(usize, Role), GateError> {
+    fn policy(&self, known: &KnownNames<'_>, name: &str) -> Result<(usize, Role), GateError> {
         let (policy, is_candidate) = match name.strip_suffix(":candidate") {
             Some(policy) => (policy, true),
             None => (name, false),

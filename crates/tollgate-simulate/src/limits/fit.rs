@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::bound::{self, rounded_up};
-use super::maxima::{Maxima, Span};
+use super::maxima::{Maxima, PeriodActivity};
 use crate::histogram::Histogram;
 
 /// The effect of a limit in the part of the period that it was not computed from.
@@ -38,7 +38,7 @@ pub(crate) struct Fit {
     pub(crate) limit: Option<u64>,
     pub(crate) held_out: Option<HeldOut>,
     /// The whole period.
-    pub(crate) all: Span,
+    pub(crate) all: PeriodActivity,
 }
 
 impl Fit {

@@ -25,13 +25,13 @@ pub(crate) struct Maxima {
     starts: Vec<i64>,
     /// The slots of each part but the last one, and those of the last one.
     slots: (u64, u64),
-    clients: Vec<Client>,
+    clients: Vec<ClientMaxima>,
     /// Requests in each window of each client, by part. If only some clients are followed, each stands for several.
     windows: Vec<Histogram>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Client {
+struct ClientMaxima {
     start: i64,
     requests: u32,
     /// The part that has the window.
@@ -45,7 +45,7 @@ struct Client {
 
 /// The activity of clients in some parts of the period.
 #[derive(Debug, Default)]
-pub(crate) struct Span {
+pub(crate) struct PeriodActivity {
     /// The most of each client that asked in it.
     pub(crate) maxima: Histogram,
     /// Requests in each window of each client. If only some clients are followed, each stands for several.
@@ -86,7 +86,7 @@ impl Maxima {
         let start = now.saturating_sub(now.rem_euclid(self.window));
         let place = client as usize;
         if place >= self.clients.len() {
-            self.clients.resize(place + 1, Client::default());
+            self.clients.resize(place + 1, ClientMaxima::default());
         }
         let (part, windows) = (self.starts.len().saturating_sub(1) as u8, &mut self.windows);
         let Some(client) = self.clients.get_mut(place) else { return };
@@ -143,8 +143,8 @@ impl Maxima {
     }
 
     /// Returns the activity of clients in these parts.
-    pub(crate) fn within(&self, parts: std::ops::Range<u8>) -> Span {
-        let mut span = Span::default();
+    pub(crate) fn within(&self, parts: std::ops::Range<u8>) -> PeriodActivity {
+        let mut span = PeriodActivity::default();
         for (_, most) in self.of_clients(parts.clone()) {
             span.maxima.add(u64::from(most));
         }
@@ -210,7 +210,7 @@ impl Maxima {
     }
 }
 
-impl Client {
+impl ClientMaxima {
     fn close(&mut self, one_in: u64, windows: &mut Vec<Histogram>) {
         if self.requests == 0 {
             return;

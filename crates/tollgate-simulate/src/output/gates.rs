@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::number::{counted, grouped};
 use super::share::percent;
-use crate::gate::{Certainty, Measurement};
+use crate::gate::{Certainty, MeasuredValue};
 
-impl fmt::Display for Measurement {
+impl fmt::Display for MeasuredValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Share { part, all, of, certainty } => {

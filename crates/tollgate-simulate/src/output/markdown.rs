@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tollgate_policy::Printable;
 
-use super::Answer;
+use super::CheckedReport;
 use super::curve::{legend, marks};
 use super::number::{counted, grouped, lasting, moment};
 use super::read::{formats, lines_read};
@@ -17,7 +17,7 @@ use crate::report::RouteSuggestion;
 /// Limits of a curve that are listed, and routes.
 const LISTED: usize = 20;
 
-impl Answer {
+impl CheckedReport {
     /// Returns the report in Markdown, as GitHub and GitLab read it.
     #[must_use]
     pub fn markdown(&self) -> String {

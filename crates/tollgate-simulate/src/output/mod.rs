@@ -23,13 +23,13 @@ use serde::Serialize;
 
 pub use self::share::{percent, percentage, share_of_clients};
 pub use self::style::Style;
-use crate::gate::{GateResult, Held};
+use crate::gate::{GateResult, GateVerdict};
 use crate::report::Report;
 
 /// A report with the results of its gates.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct CheckedReport {
     /// The figures.
     #[serde(flatten)]
     pub report: Report,
@@ -38,7 +38,7 @@ pub struct Answer {
     pub gates: Vec<GateResult>,
 }
 
-impl Answer {
+impl CheckedReport {
     /// Combines them.
     #[must_use]
     pub const fn new(report: Report, gates: Vec<GateResult>) -> Self {
@@ -47,8 +47,8 @@ impl Answer {
 
     /// Returns the combined result of all gates: one that failed decides, then one without an answer.
     #[must_use]
-    pub fn held(&self) -> Held {
-        self.gates.iter().map(|gate| gate.held).max().unwrap_or(Held::Held)
+    pub fn held(&self) -> GateVerdict {
+        self.gates.iter().map(|gate| gate.held).max().unwrap_or(GateVerdict::Held)
     }
 
     /// How many gates failed, or have no answer.
@@ -58,9 +58,9 @@ impl Answer {
         let all = self.gates.len();
         let of = if all == 1 { "the gate".to_owned() } else { format!("{count} of {all} gates") };
         match held {
-            Held::Held => "all gates held".to_owned(),
-            Held::NoAnswer => format!("{of} without an answer"),
-            Held::Failed => format!("{of} failed"),
+            GateVerdict::Held => "all gates held".to_owned(),
+            GateVerdict::NoAnswer => format!("{of} without an answer"),
+            GateVerdict::Failed => format!("{of} failed"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Numbers and times, as people read them.
 
 use crate::output::share::percent;
-use crate::report::Spread;
+use crate::report::Quantiles;
 
 /// In seconds.
 pub(crate) const DAY: f64 = 86_400.0;
@@ -36,7 +36,7 @@ pub(crate) fn shares(part: u64, whole: u64) -> [String; 3] {
 }
 
 /// Writes how tight a limit is.
-pub(crate) fn most_in_a_window(most: Spread) -> String {
+pub(crate) fn most_in_a_window(most: Quantiles) -> String {
     let [p50, p90, p99, p999, max] = [most.p50, most.p90, most.p99, most.p999, most.max].map(grouped);
     format!(
         "the most that a client requests in one window: half of the clients at most {p50}, 90 % {p90}, 99 % {p99}, \

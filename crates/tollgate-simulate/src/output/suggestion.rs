@@ -8,7 +8,7 @@ use super::screen::Screen;
 use super::style::{Paint, Style};
 use super::table::Table;
 use super::width::CLIENT_WIDTH;
-use crate::report::Spread;
+use crate::report::Quantiles;
 use crate::shortened::narrowed;
 use crate::suggest::{Band, KindReport, SuggestedQuota, Suggestion};
 use crate::{percent, percentage, share_of_clients};
@@ -225,7 +225,7 @@ impl Suggestion {
         let titles =
             ["kind", &clients, "requests", "above the limit", "half at most", "99 % at most", "all at most"];
         let mut table = Table::new(titles);
-        let mut row = |name: &str, clients, requests, above: Option<u64>, most: Option<Spread>| {
+        let mut row = |name: &str, clients, requests, above: Option<u64>, most: Option<Quantiles>| {
             let above = above.map_or("-".to_owned(), grouped);
             let most = most.map(|most| [most.p50, most.p99, most.max].map(grouped));
             let [p50, p99, max] = most.unwrap_or_default();

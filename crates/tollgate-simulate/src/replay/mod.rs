@@ -31,14 +31,14 @@ use tollgate::ManualClock;
 use tollgate_policy::Policies;
 
 use self::decider::engine::Engine;
-use self::decider::{Decider, Part};
+use self::decider::{Decider, RequestPart};
 pub use self::error::ReplayError;
 use self::noter::Noter;
 pub use self::options::Options;
 use self::policies::classes::ByClass;
 use self::policies::{PolicyTrack, Tracks};
 use self::rungs::Rungs;
-use crate::followed::Subjects;
+use crate::followed::FollowedClients;
 use crate::hit::Hit;
 
 /// A running replay: accepts requests in the order of their times, and then [creates the report](Self::report).
@@ -114,11 +114,11 @@ impl Replay {
         let new = |policies| Engine::new(policies, &clock, max_counters, options.max_attribute_bytes);
         let (engine, baseline) = (new(policies), baseline.map(new));
         let max = options.max_clients.get();
-        let mut subjects = vec![Subjects::new(options.client.clone(), max)];
+        let mut subjects = vec![FollowedClients::new(options.client.clone(), max)];
         let tracks = Tracks::new(engine.policies(), classes, |identity| {
             let known = subjects.iter().position(|other| other.identity() == identity);
             known.unwrap_or_else(|| {
-                subjects.push(Subjects::new(identity.clone(), max));
+                subjects.push(FollowedClients::new(identity.clone(), max));
                 subjects.len() - 1
             })
         });
@@ -153,12 +153,12 @@ impl Replay {
     {
         let Self { decider, noter } = self;
         let mut hits = hits.into_iter();
-        let mut part = Part::of(&mut hits);
+        let mut part = RequestPart::of(&mut hits);
         decider.decide(&mut part);
         if part.is_last() {
             return noter.note(&mut part);
         }
-        let mut next = Part::of(&mut hits);
+        let mut next = RequestPart::of(&mut hits);
         // Inside the pool, its threads hand parts to each other without waking the caller's thread.
         rayon::scope(|_| {
             while part.error.is_none() && !part.is_last() {

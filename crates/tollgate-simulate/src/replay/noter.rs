@@ -8,17 +8,17 @@ use tollgate_policy::{
 use super::BATCH;
 use super::all::All;
 use super::clients::denier::Denier;
-use super::decider::{Decided, Part};
+use super::decider::{DecidedRequest, RequestPart};
 use super::error::ReplayError;
 use super::options::Options;
 use super::policies::classes::ByClass;
-use super::policies::quota::Seen;
+use super::policies::quota::QuotaRequest;
 use super::policies::{CLIENT, NotedRequest, Tracks};
 use super::rungs::{Charge, Rungs};
 use super::traffic::Traffic;
 use super::verdict::{Verdict, Verdicts};
 use crate::fingerprint::mix;
-use crate::followed::{Found, Subjects, digest};
+use crate::followed::{ClientLookup, FollowedClients, digest};
 use crate::hit::Hit;
 use crate::report::Clientless;
 use crate::role::Role;
@@ -26,7 +26,7 @@ use crate::role::Role;
 /// Notes decisions, and tries other limits on the same requests.
 pub(super) struct Noter {
     /// The first are the clients of figures over all policies.
-    pub(super) subjects: Vec<Subjects>,
+    pub(super) subjects: Vec<FollowedClients>,
     pub(super) tracks: Tracks,
     pub(super) rungs: Rungs,
     pub(super) all: All,
@@ -58,7 +58,7 @@ struct Request<'h, 'a> {
 }
 
 /// A quota that was charged for a request, and how the key was found.
-struct Charged<'c, K> {
+struct ChargedQuota<'c, K> {
     /// As the policies have it.
     quota: &'c PolicyQuota,
     cost: u32,
@@ -75,7 +75,12 @@ impl Request<'_, '_> {
 }
 
 impl Noter {
-    pub(super) fn new(subjects: Vec<Subjects>, tracks: Tracks, rungs: Rungs, options: Options) -> Self {
+    pub(super) fn new(
+        subjects: Vec<FollowedClients>,
+        tracks: Tracks,
+        rungs: Rungs,
+        options: Options,
+    ) -> Self {
         Self {
             subjects,
             tracks,
@@ -90,7 +95,7 @@ impl Noter {
     }
 
     /// Notes what was decided on requests, and tries other limits on them. Returns the part's error, if there is one.
-    pub(super) fn note(&mut self, part: &mut Part<'_>) -> Result<(), ReplayError> {
+    pub(super) fn note(&mut self, part: &mut RequestPart<'_>) -> Result<(), ReplayError> {
         for (hits, decided) in part.hits.chunks(BATCH).zip(part.decided.chunks(BATCH)) {
             self.prefetch(decided);
             hits.iter().zip(decided).for_each(|(hit, decided)| self.note_one(hit, decided));
@@ -99,11 +104,11 @@ impl Noter {
     }
 
     /// Prefetches what is noted of their clients.
-    fn prefetch(&self, decided: &[Decided]) {
+    fn prefetch(&self, decided: &[DecidedRequest]) {
         let Some(subjects) = self.subjects.get(CLIENT).filter(|_| decided.len() > 1) else { return };
         decided.iter().filter_map(|decided| decided.digest).for_each(|digest| subjects.prefetch(digest));
         self.tracks.prefetch_oldest(decided.len());
-        for Decided { digest, decision, .. } in decided {
+        for DecidedRequest { digest, decision, .. } in decided {
             let Some(client) = digest.and_then(|digest| subjects.known(digest)) else { continue };
             self.all.clients.prefetch(client);
             let Ok(decision) = decision else { continue };
@@ -119,8 +124,8 @@ impl Noter {
         }
     }
 
-    fn note_one(&mut self, hit: &Hit<'_>, decided: &Decided) {
-        let Decided { now, digest, verdict, before, .. } = *decided;
+    fn note_one(&mut self, hit: &Hit<'_>, decided: &DecidedRequest) {
+        let DecidedRequest { now, digest, verdict, before, .. } = *decided;
         self.all.late += u64::from(hit.time < now);
         let class = self.options.classes.of(&hit.attributes);
         let mut clients = std::mem::take(&mut self.room);
@@ -227,7 +232,7 @@ impl Noter {
         let charged = decision.quotas().map(|QuotaStanding { policy, declared: quota, state, .. }| {
             let cost = policy.cost().of(&hit.attributes, 1).unwrap_or(1);
             let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
-            Charged { quota, cost, state, key }
+            ChargedQuota { quota, cost, state, key }
         });
         self.note_charges(request, charged, before, true);
         if decision.trials().next().is_some() {
@@ -267,7 +272,7 @@ impl Noter {
                     let Some(of_match) = counting.next() else { continue };
                     let takes = decision.is_allowed() || is_charged_though_denied(&of_match, decision);
                     let charges = of_match.declared().zip(of_match.charges()).zip(counted);
-                    let charged = charges.map(|((quota, charge), state)| Charged {
+                    let charged = charges.map(|((quota, charge), state)| ChargedQuota {
                         quota,
                         cost: charge.cost(),
                         state,
@@ -304,13 +309,13 @@ impl Noter {
     fn note_charges<'c, K: FnOnce() -> Option<u128>>(
         &mut self,
         request: &mut Request<'_, '_>,
-        charges: impl Iterator<Item = Charged<'c, K>>,
+        charges: impl Iterator<Item = ChargedQuota<'c, K>>,
         before: Option<Verdict>,
         takes: bool,
     ) {
         let mut last: Option<(usize, Option<RequestClient>)> = None;
         // Nested iterators are faster when they drive the loop.
-        charges.for_each(|Charged { quota, cost, state, key }| {
+        charges.for_each(|ChargedQuota { quota, cost, state, key }| {
             let Some((track, place)) = self.tracks.find(quota) else { return };
             let client = match last {
                 Some((same, client)) if same == track => client,
@@ -340,17 +345,17 @@ impl Noter {
 
     fn note_quota(&mut self, track: usize, place: usize, client: Option<u32>, cost: u32, state: &QuotaState) {
         let subject = self.tracks.of(track).map_or(0, |track| track.subject);
-        let one_in = self.subjects.get(subject).map_or(1, Subjects::one_in);
-        self.tracks.note(track, place, Seen { client, one_in, cost, state });
+        let one_in = self.subjects.get(subject).map_or(1, FollowedClients::one_in);
+        self.tracks.note(track, place, QuotaRequest { client, one_in, cost, state });
     }
 
     /// The number of the client with this key, if it is followed.
     fn number(&mut self, subject: usize, digest: u128, request: &mut Request<'_, '_>) -> Option<u32> {
         let number = loop {
             match self.subjects.get_mut(subject)?.find(digest) {
-                Found::Client(number) => break Some(number),
-                Found::NotFollowed => break None,
-                Found::NoRoom => self.halve(subject),
+                ClientLookup::Client(number) => break Some(number),
+                ClientLookup::NotFollowed => break None,
+                ClientLookup::NoRoom => self.halve(subject),
             }
         };
         if let Some(client) = request.clients.get_mut(subject) {

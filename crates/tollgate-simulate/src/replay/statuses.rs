@@ -1,14 +1,14 @@
 //! Requests by the status in the log.
 
-use super::load::calendar::Share;
+use super::load::calendar::RequestCounts;
 use crate::report::{DeniedStatus, StatusReport};
 
 /// Requests of each status that the log has for them.
 #[derive(Debug, Default)]
 pub(super) struct Statuses {
-    without: Share,
+    without: RequestCounts,
     /// By status, up to the greatest one.
-    of_status: Vec<Share>,
+    of_status: Vec<RequestCounts>,
 }
 
 /// Denied requests of each status. Policies may be many, statuses are few.
@@ -21,7 +21,7 @@ impl Statuses {
             None => &mut self.without,
             Some(status) => {
                 if status >= self.of_status.len() {
-                    self.of_status.resize(status + 1, Share::default());
+                    self.of_status.resize(status + 1, RequestCounts::default());
                 }
                 let Some(share) = self.of_status.get_mut(status) else { return };
                 share

@@ -7,7 +7,7 @@ use tollgate_policy::Config;
 
 use super::*;
 use crate::class::Classes;
-use crate::output::Answer;
+use crate::output::CheckedReport;
 
 const POLICIES: &str = "policies:
   - { name: a, key: [ip], quotas: [1/1h] }
@@ -157,8 +157,8 @@ fn what_was_decided_before_an_error_is_noted() {
         let (requests, quota) = (one_by_one.requests, &one_by_one.policies[0].quotas[0]);
         assert!((least * PART..most * PART).contains(&(requests as usize)), "{requests}");
         assert!(quota.denied > requests / 3);
-        let at_once = Answer::new(replayed(20_000, max_counters), Vec::new());
-        assert_eq!(at_once.json(), Answer::new(one_by_one, Vec::new()).json());
+        let at_once = CheckedReport::new(replayed(20_000, max_counters), Vec::new());
+        assert_eq!(at_once.json(), CheckedReport::new(one_by_one, Vec::new()).json());
     }
 }
 

@@ -45,7 +45,7 @@ pub struct Report {
     /// Requests that would be answered with errors, because they lack something that a policy needs.
     pub undecided: u64,
     /// Why, with how many each.
-    pub undecided_reasons: Vec<Reason>,
+    pub undecided_reasons: Vec<UndecidedReason>,
     /// Requests that no policy limits.
     pub unlimited: u64,
     /// Requests that are denied because no policy matches them, with `unmatched: deny`.
@@ -79,7 +79,7 @@ pub struct Report {
     pub busiest_clients: Vec<BusyClient>,
     /// The differences from the policies to compare with.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub compared: Option<Compared>,
+    pub compared: Option<BaselineComparison>,
     /// Requests of each hour of the week: seven days from Monday, 24 hours each.
     pub week: Vec<Vec<TimeShare>>,
     /// Requests of each day.
@@ -105,7 +105,7 @@ pub struct Report {
 /// A reason, and how many requests it is one for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Reason {
+pub struct UndecidedReason {
     /// The reason.
     pub reason: String,
     /// The requests.
@@ -174,7 +174,7 @@ pub struct QuotaReport {
     /// The longest time that a denied client has to wait, in seconds.
     pub longest_wait: f64,
     /// The most units that each client requests in one window: how tight the limit is.
-    pub most: Option<Spread>,
+    pub most: Option<Quantiles>,
     /// The most units admitted for one client in any interval as long as a window, as a share of the limit. Adjacent
     /// windows allow up to 2. `None` if it was not measured.
     pub burst: Option<f64>,
@@ -185,7 +185,7 @@ pub struct QuotaReport {
 /// The distribution of values: half of them are at most `p50`, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Spread {
+pub struct Quantiles {
     /// The median.
     pub p50: u64,
     /// Of ten values, nine are at most this one.
@@ -271,7 +271,7 @@ pub struct ClassReport {
 /// The differences from the policies to compare with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Compared {
+pub struct BaselineComparison {
     /// Requests that they deny.
     pub denied_before: u64,
     /// Requests that they admit and these policies deny.

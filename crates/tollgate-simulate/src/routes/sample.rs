@@ -24,14 +24,14 @@ const RARE: u64 = 100;
 /// The first requests, with all of their paths. They are counted when it is known which names are folded.
 #[derive(Debug)]
 pub(super) struct Sample {
-    places: Vec<Place>,
+    places: Vec<SampledSegment>,
     requests: Vec<SampledRequest>,
     max_requests: usize,
 }
 
 /// A segment at a place of a path.
 #[derive(Debug, Default)]
-struct Place {
+struct SampledSegment {
     children: HashMap<Box<[u8]>, u32>,
     /// Requests of paths that begin like this, and whether the server has found any of them.
     requests: u64,
@@ -51,7 +51,11 @@ impl Sample {
     /// Of so many requests at most.
     pub(super) fn new(max_requests: usize) -> Self {
         // As in the tree, the first two are that of `/` and that of all that is no path.
-        Self { places: vec![Place::default(), Place::default()], requests: Vec::new(), max_requests }
+        Self {
+            places: vec![SampledSegment::default(), SampledSegment::default()],
+            requests: Vec::new(),
+            max_requests,
+        }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -94,7 +98,7 @@ impl Sample {
             return *child;
         }
         parent.children.insert(segment.into(), number);
-        self.places.push(Place::default());
+        self.places.push(SampledSegment::default());
         number
     }
 
@@ -115,7 +119,7 @@ impl Sample {
 
 /// The sample's places, as they are put into the tree.
 struct Folding<'p> {
-    places: &'p [Place],
+    places: &'p [SampledSegment],
     /// Where each of them is in the tree.
     targets: Vec<u32>,
     tree: Tree,
@@ -202,7 +206,7 @@ impl Folding<'_> {
 }
 
 impl<'p> Folding<'p> {
-    fn place(&self, place: u32) -> Option<&'p Place> {
+    fn place(&self, place: u32) -> Option<&'p SampledSegment> {
         self.places.get(place as usize)
     }
 }

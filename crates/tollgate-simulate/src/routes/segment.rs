@@ -62,16 +62,18 @@ fn folded(segment: &[u8]) -> &[u8] {
     // What is behind `;` are parameters, such as the identifier of a session.
     let end = segment.iter().position(|byte| *byte == b';').unwrap_or(segment.len());
     let segment = segment.get(..end).unwrap_or(segment);
-    let form = Form::of(segment);
+    let form = SegmentForm::of(segment);
     match form {
-        Form { letters: 0, digits: 0, .. } if segment.len() <= MAX_NAME && form.escapes == 0 => segment,
-        Form { ats: 1.., .. } => b"{email}",
-        Form { equals: 1.., .. } => b"{value}",
+        SegmentForm { letters: 0, digits: 0, .. } if segment.len() <= MAX_NAME && form.escapes == 0 => {
+            segment
+        }
+        SegmentForm { ats: 1.., .. } => b"{email}",
+        SegmentForm { equals: 1.., .. } => b"{value}",
         _ if is_date(segment) => b"{date}",
         _ if is_address(segment, form) => b"{ip}",
         _ if is_hardware_address(segment, form) || is_key(segment, form) => ID,
         _ if form.is_identifier(segment.len()) => identifier(segment),
-        Form { escapes: 3.., .. } => NAME,
+        SegmentForm { escapes: 3.., .. } => NAME,
         _ if segment.len() > MAX_NAME || std::str::from_utf8(segment).is_err() => NAME,
         _ => segment,
     }
@@ -79,7 +81,7 @@ fn folded(segment: &[u8]) -> &[u8] {
 
 /// What a segment consists of.
 #[derive(Debug, Clone, Copy, Default)]
-struct Form {
+struct SegmentForm {
     digits: usize,
     letters: usize,
     capitals: usize,
@@ -100,7 +102,7 @@ struct Form {
     changes: usize,
 }
 
-impl Form {
+impl SegmentForm {
     fn of(segment: &[u8]) -> Self {
         let (mut form, mut row, mut last) = (Self::default(), 0, 0_u8);
         let is_separator = |byte: &u8| matches!(byte, b'.' | b'-' | b'_');
@@ -185,7 +187,7 @@ fn is_date(segment: &[u8]) -> bool {
 }
 
 /// Whether this is an address of IPv4 or IPv6.
-fn is_address(segment: &[u8], form: Form) -> bool {
+fn is_address(segment: &[u8], form: SegmentForm) -> bool {
     if form.dots == 3 && form.digits + 3 == segment.len() {
         return std::str::from_utf8(segment).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok());
     }
@@ -196,7 +198,7 @@ fn is_address(segment: &[u8], form: Form) -> bool {
 }
 
 /// Whether this is an address of a network adapter, such as `00:1a:2b:3c:4d:5e`.
-fn is_hardware_address(segment: &[u8], form: Form) -> bool {
+fn is_hardware_address(segment: &[u8], form: SegmentForm) -> bool {
     let mut buffer = [0; LONGEST_ADDRESS];
     let is_possible = form.digits + form.hex_letters >= 12 && form.others + form.escapes + form.hyphens >= 5;
     let Some(address) = with_colons(segment, &mut buffer).filter(|_| is_possible) else { return false };
@@ -225,7 +227,7 @@ fn with_colons<'b>(segment: &[u8], buffer: &'b mut [u8; LONGEST_ADDRESS]) -> Opt
 
 /// Whether this is a key of a well-known form: capital letters and digits, such as `AKIAIOSFODNN7EXAMPLE`; four or more
 /// groups of as many of them; or `sk_live_...`.
-fn is_key(segment: &[u8], form: Form) -> bool {
+fn is_key(segment: &[u8], form: SegmentForm) -> bool {
     if form.others + form.escapes + form.dots > 0 {
         return false;
     }

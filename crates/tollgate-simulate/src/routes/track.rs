@@ -4,7 +4,7 @@ use tollgate::Timestamp;
 
 use super::busiest::Busiest;
 use super::{RouteRequest, WINDOW};
-use crate::followed::{Found, Subjects};
+use crate::followed::{ClientLookup, FollowedClients};
 use crate::limits::maxima::Maxima;
 use tollgate_policy::Identity;
 
@@ -19,7 +19,7 @@ pub(super) struct Track {
     pub(super) statuses: [u64; 6],
     pub(super) second: Busiest,
     pub(super) minute: Busiest,
-    pub(super) clients: Subjects,
+    pub(super) clients: FollowedClients,
     /// The most that each of them requests in one window.
     pub(super) maxima: Maxima,
 }
@@ -34,7 +34,7 @@ impl Track {
             second: Busiest::new(1_000),
             minute: Busiest::new(60_000),
             // They are known by their digests alone, and never named.
-            clients: Subjects::new(Identity::Global, usize::MAX),
+            clients: FollowedClients::new(Identity::Global, usize::MAX),
             maxima: Maxima::new(WINDOW, WINDOW),
         }
     }
@@ -52,7 +52,7 @@ impl Track {
         self.minute.note(now, 1);
         self.maxima.pass(now);
         let before = self.clients.len();
-        let Some(Found::Client(client)) = noted.client.map(|digest| self.clients.find(digest)) else {
+        let Some(ClientLookup::Client(client)) = noted.client.map(|digest| self.clients.find(digest)) else {
             return false;
         };
         self.maxima.note(now, client, self.clients.one_in());

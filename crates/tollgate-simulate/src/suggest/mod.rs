@@ -19,7 +19,7 @@ pub use crate::limits::bound::{BUDGET, RISK, clients_needed, rank};
 pub use crate::limits::fit::HeldOut;
 pub use crate::limits::per::Per;
 pub use crate::limits::setters::LimitSetters;
-use crate::report::{Note, ReadReport, Spread};
+use crate::report::{Note, Quantiles, ReadReport};
 
 /// A limit that denies few clients, with its basis.
 #[derive(Debug, Clone, Serialize)]
@@ -114,7 +114,7 @@ pub struct SuggestedQuota {
     /// The effect of the limit in the rest of the period.
     pub held_out: Option<HeldOut>,
     /// The most that each client requests in one window, in the whole period.
-    pub most: Option<Spread>,
+    pub most: Option<Quantiles>,
 }
 
 /// Clients of one kind.
@@ -130,7 +130,7 @@ pub struct KindReport {
     /// Those that request more than the suggested limit in some window. `None` if no limit is suggested.
     pub above_limit: Option<u64>,
     /// The most that each requests in one window.
-    pub most: Option<Spread>,
+    pub most: Option<Quantiles>,
 }
 
 /// A client with many requests in one window.

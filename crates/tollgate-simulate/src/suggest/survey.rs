@@ -13,14 +13,14 @@ use super::kind::{Kind, Traits};
 use super::{GreatClient, KindReport, Outliers, Per, SuggestedQuota, Suggestion};
 use crate::class::Classes;
 use crate::fingerprint::mix;
-use crate::followed::{Found, Subjects, digest, keep};
+use crate::followed::{ClientLookup, FollowedClients, digest, keep};
 use crate::histogram::Histogram;
 use crate::hit::{Hit, MAX_ATTRIBUTE_BYTES};
 use crate::limits::bound::{self, clients_needed};
 use crate::limits::fit::{FITTED, Fit};
 use crate::limits::maxima::Maxima;
 use crate::limits::setters::{LimitSetters, Suspect};
-use crate::report::{Note, Spread};
+use crate::report::{Note, Quantiles};
 use crate::time::written;
 
 /// The shortest slot of a period, in milliseconds.
@@ -75,7 +75,7 @@ pub struct SurveyOptions {
 /// A running survey: accepts requests in the order of their times, and then [suggests a limit](Self::suggest).
 pub struct Survey {
     options: SurveyOptions,
-    subjects: Subjects,
+    subjects: FollowedClients,
     traits: Vec<Traits>,
     long: Maxima,
     short: Option<Maxima>,
@@ -104,7 +104,7 @@ impl Survey {
     pub fn new(options: SurveyOptions) -> Self {
         let maxima = |quota: &Quota| Maxima::new(millis(quota), SLOT);
         Self {
-            subjects: Subjects::new(options.identity.clone(), options.max_clients.get()),
+            subjects: FollowedClients::new(options.identity.clone(), options.max_clients.get()),
             traits: Vec::new(),
             long: maxima(&options.window),
             short: options.companion.as_ref().map(maxima),
@@ -208,9 +208,9 @@ impl Survey {
     fn client(&mut self, digest: u128) -> Option<u32> {
         loop {
             match self.subjects.find(digest) {
-                Found::Client(number) => return Some(number),
-                Found::NotFollowed => return None,
-                Found::NoRoom => {
+                ClientLookup::Client(number) => return Some(number),
+                ClientLookup::NotFollowed => return None,
+                ClientLookup::NoRoom => {
                     let kept = self.subjects.halve();
                     keep(&mut self.traits, &kept);
                     self.long.keep(&kept);
@@ -352,7 +352,7 @@ impl Survey {
             more_days,
             max_clients,
             held_out,
-            most: Spread::of(&all.maxima),
+            most: Quantiles::of(&all.maxima),
         }
     }
 
@@ -370,7 +370,7 @@ impl Survey {
                 clients: maxima.count() * one_in,
                 requests: requests * one_in,
                 above_limit: limit.map(|limit| maxima.above(limit) * one_in),
-                most: Spread::of(&maxima),
+                most: Quantiles::of(&maxima),
             }
         });
         reports.filter(|report| report.clients > 0).collect()

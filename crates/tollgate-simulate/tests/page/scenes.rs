@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use tollgate::Timestamp;
 use tollgate_policy::Config;
 use tollgate_simulate::{
-    Answer, Classes, Gate, Held, Hit, Options, ReadFile, ReadGap, ReadReport, Replay, Report, UnreadLine,
-    UnreadLines,
+    CheckedReport, Classes, Gate, GateVerdict, Hit, Options, ReadFile, ReadGap, ReadReport, Replay, Report,
+    UnreadLine, UnreadLines,
 };
 
 use crate::common::{MONDAY, OLD, POLICIES, report};
@@ -25,7 +25,7 @@ fn file(name: &str, report: &Report) -> ReadFile {
 }
 
 /// The log and the policies in `examples/simulate`.
-pub(crate) fn example() -> Answer {
+pub(crate) fn example() -> CheckedReport {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/simulate");
     let policies = std::fs::read_to_string(folder.join("policies.yaml")).unwrap();
     let policies = Config::parse("policies.yaml", &policies).unwrap().into_policies();
@@ -53,31 +53,31 @@ pub(crate) fn example() -> Answer {
     report.hide_keys();
     let file = file("examples/simulate/access.log", &report);
     report.read = Some(ReadReport { lines: file.lines, files: vec![file], ..ReadReport::default() });
-    Answer::new(report, Vec::new())
+    CheckedReport::new(report, Vec::new())
 }
 
 /// The routes and clients of the same log as [`busy`]: no policy was given.
-pub(crate) fn overview() -> Answer {
-    static OVERVIEW: LazyLock<Answer> = LazyLock::new(|| {
+pub(crate) fn overview() -> CheckedReport {
+    static OVERVIEW: LazyLock<CheckedReport> = LazyLock::new(|| {
         let policies = Config::parse("none.yaml", "policies: []").unwrap().into_policies();
         let mut replay = Replay::new(policies, None, Options { routes: true, ..Options::default() }).unwrap();
         requests_for_days().iter().for_each(|request| replay.request(request.hit(Some(b"GET"))).unwrap());
         let mut report = replay.report();
         report.hide_keys();
-        Answer::new(report, Vec::new())
+        CheckedReport::new(report, Vec::new())
     });
     OVERVIEW.clone()
 }
 
 /// A report without a request.
-pub(crate) fn empty() -> Answer {
+pub(crate) fn empty() -> CheckedReport {
     let policies = Config::parse("policies.yaml", POLICIES).unwrap().into_policies();
     let report = Replay::new(policies, None, Options::default()).unwrap().report();
-    Answer::new(report, Vec::new())
+    CheckedReport::new(report, Vec::new())
 }
 
 /// A report with every section that a page may have.
-pub(crate) fn everything() -> Answer {
+pub(crate) fn everything() -> CheckedReport {
     // Requests of `/pages/2` lack the key of the last policy.
     let users = "  - { name: users, match: { path: /pages/2 }, key: [user], quotas: [20/1m, 9/1s] }\n";
     let before = OLD.replace("10/1m", "100/1m").replace("15/1m", "5/1m");
@@ -98,8 +98,11 @@ pub(crate) fn everything() -> Answer {
     });
     let gates = ["denied > 99%", "newly_denied_clients > 0", "login.denied{bot} > 0"];
     let gates = gates.map(|gate| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap());
-    assert_eq!(gates.each_ref().map(|gate| gate.held), [Held::Held, Held::Failed, Held::NoAnswer]);
-    Answer::new(report, gates.to_vec())
+    assert_eq!(
+        gates.each_ref().map(|gate| gate.held),
+        [GateVerdict::Held, GateVerdict::Failed, GateVerdict::NoAnswer]
+    );
+    CheckedReport::new(report, gates.to_vec())
 }
 
 /// A request of the log.
@@ -178,12 +181,12 @@ fn requests_for_days() -> Vec<Request> {
 }
 
 /// Ten days of a site with thousands of clients, under several policies.
-pub(crate) fn busy() -> Answer {
-    static BUSY: LazyLock<Answer> = LazyLock::new(replayed_for_days);
+pub(crate) fn busy() -> CheckedReport {
+    static BUSY: LazyLock<CheckedReport> = LazyLock::new(replayed_for_days);
     BUSY.clone()
 }
 
-fn replayed_for_days() -> Answer {
+fn replayed_for_days() -> CheckedReport {
     const POLICIES: &str = "policies:
       - { name: login, match: { path: /login }, key: [ip], quotas: [10/1m], candidate: [5/1m, 3/1s] }
       - { name: assets, match: { path: /assets/* }, key: [ip], quotas: [120/1m] }
@@ -209,5 +212,5 @@ fn replayed_for_days() -> Answer {
         Some(ReadReport { lines: report.requests + 11, others: 11, files, ..ReadReport::default() });
     let gates = ["denied > 1%", "newly_denied_clients > 10", "login.denied_clients{bot} > 0"];
     let gates = gates.map(|gate| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap());
-    Answer::new(report, gates.to_vec())
+    CheckedReport::new(report, gates.to_vec())
 }

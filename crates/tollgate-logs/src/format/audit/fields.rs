@@ -1,10 +1,10 @@
 //! The fields of a format that tell who the client is.
 
-use crate::format::scanner::Watch;
+use crate::format::scanner::ClientWatch;
 use crate::format::table::Style;
 use crate::format::template::{Part, Template};
-use crate::format::{Format, Shape};
-use crate::meaning::{Meaning, Names};
+use crate::format::{Format, FormatShape};
+use crate::meaning::{FieldNames, Meaning};
 
 /// The fields of a format that tell who the client is.
 #[derive(Debug, Default)]
@@ -23,16 +23,16 @@ const SERVER_FIELDS: [&str; 3] = ["local", "target", "backend"];
 impl Fields {
     pub(in crate::format) fn of(format: &Format) -> Self {
         match &format.shape {
-            Shape::Template(template) => Self::of_template(template),
-            Shape::Objects(objects) => Self::of_names(objects.dialect.names, objects.is_open),
-            Shape::Table(style) => {
+            FormatShape::Template(template) => Self::of_template(template),
+            FormatShape::Objects(objects) => Self::of_names(objects.dialect.names, objects.is_open),
+            FormatShape::Table(style) => {
                 Self::of_names(style.dialect().names, matches!(style, Style::Separated(_)))
             }
         }
     }
 
     /// The fields of addresses. Those of one server are documented, and so is which is the client's.
-    fn of_names(names: Names, is_open: bool) -> Self {
+    fn of_names(names: FieldNames, is_open: bool) -> Self {
         let addresses =
             names.iter().filter(|(_, meaning)| matches!(meaning, Meaning::Address | Meaning::Peer));
         let client: Vec<String> = addresses.map(|(name, _)| (*name).to_owned()).collect();
@@ -65,11 +65,11 @@ impl Fields {
     }
 
     /// What is looked for in the field of a template.
-    pub(in crate::format) fn watch(&self, name: &str) -> Watch {
+    pub(in crate::format) fn watch(&self, name: &str) -> ClientWatch {
         match &self.host {
-            Some(host) if host == name => Watch::Host,
-            _ if self.others.iter().any(|other| other == name) => Watch::Text,
-            _ => Watch::Nothing,
+            Some(host) if host == name => ClientWatch::Host,
+            _ if self.others.iter().any(|other| other == name) => ClientWatch::Text,
+            _ => ClientWatch::Nothing,
         }
     }
 }

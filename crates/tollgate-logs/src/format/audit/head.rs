@@ -12,7 +12,7 @@ use crate::value::is_absent;
 
 /// The begin of a line until its time, as words.
 #[derive(Debug)]
-pub(super) struct Head<'l> {
+pub(super) struct LineHead<'l> {
     words: Vec<Word<'l>>,
 }
 
@@ -26,7 +26,7 @@ struct Word<'l> {
 
 /// A format that takes one of the addresses for the client's.
 #[derive(Debug)]
-pub(super) struct Written<'l> {
+pub(super) struct AddressFormat<'l> {
     /// Which of the addresses it is, from 1.
     pub(super) number: usize,
     pub(super) client: &'l [u8],
@@ -41,7 +41,7 @@ pub(super) struct Written<'l> {
 /// More addresses are not shown.
 const MOST: usize = 9;
 
-impl<'l> Head<'l> {
+impl<'l> LineHead<'l> {
     /// `None` if the line has no time in brackets.
     pub(super) fn of(line: &'l [u8]) -> Option<Self> {
         let (head, words) = words(line)?;
@@ -70,13 +70,13 @@ impl<'l> Head<'l> {
     }
 
     /// All formats that read this line, by the place of the client.
-    pub(super) fn written(&self) -> Vec<Written<'l>> {
+    pub(super) fn written(&self) -> Vec<AddressFormat<'l>> {
         let places =
             self.words.iter().enumerate().filter_map(|(place, word)| Some((place, word.client.clone()?)));
         let written = places.enumerate().filter_map(|(number, (place, range))| {
             let text = self.words.get(place)?.text;
             let client = text.get(range)?;
-            Some(Written {
+            Some(AddressFormat {
                 number: number + 1,
                 client,
                 is_list: ClientText::of(client) == ClientText::List,

@@ -16,10 +16,10 @@ use std::collections::HashSet;
 use jiff::tz::TimeZone;
 
 pub(super) use self::fields::Fields;
-pub(crate) use self::readings::Meant;
+pub(crate) use self::readings::ClientReading;
 use super::wrapping::Wrapping;
-use super::{Format, Parser, Shape};
-use crate::attribute::{Attribute, Source};
+use super::{Format, FormatShape, Parser};
+use crate::attribute::{Attribute, AttributeSource};
 use crate::client::{ClientText, is_address};
 use crate::field::Field;
 use crate::plan::Plan;
@@ -48,7 +48,7 @@ pub(crate) struct Clients {
 #[derive(Debug)]
 pub(crate) struct Unclear {
     pub(crate) line: usize,
-    pub(crate) readings: Vec<Meant>,
+    pub(crate) readings: Vec<ClientReading>,
 }
 
 impl Sample<'_> {
@@ -77,13 +77,13 @@ impl Sample<'_> {
         }
         let line = first.unwrap_or(0);
         let readings = match &format.shape {
-            Shape::Template(template) => {
+            FormatShape::Template(template) => {
                 let readings = self.readings(line, Some((format, template)));
                 // No format that is written out reads lines of two kinds.
                 let is_mixed = readings.is_empty() && clients.single > 0;
                 if is_mixed { self.named(line, format).into_iter().collect() } else { readings }
             }
-            Shape::Objects(_) | Shape::Table(_) => self.readings_of_fields(line, format, &fields),
+            FormatShape::Objects(_) | FormatShape::Table(_) => self.readings_of_fields(line, format, &fields),
         };
         Err(Unclear { line, readings })
     }
@@ -131,8 +131,8 @@ impl Sample<'_> {
         mut call: impl FnMut(usize, &[Option<&[u8]>]),
     ) -> usize {
         let source = |name: &String| match name.starts_with('/') {
-            true => Source::Json(name.clone()),
-            false => Source::Field(name.clone()),
+            true => AttributeSource::Json(name.clone()),
+            false => AttributeSource::Field(name.clone()),
         };
         let attribute = |name: &String| Attribute { name: String::new(), source: source(name) };
         let plan = Plan::for_detection(names.iter().map(attribute).collect(), self.plan.time.clone());

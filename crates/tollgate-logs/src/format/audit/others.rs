@@ -7,17 +7,17 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use super::fields::Fields;
-use super::{Clients, Meant, Sample, Unclear};
-use crate::attribute::Source;
+use super::{ClientReading, Clients, Sample, Unclear};
+use crate::attribute::AttributeSource;
 use crate::client::is_address;
 use crate::format::template::{Part, Template};
-use crate::format::{Format, Shape};
+use crate::format::{Format, FormatShape};
 use crate::meaning::Meaning;
 use crate::summary::OtherAddresses;
 use crate::value::{address, is_absent, without_brackets, without_port};
 
 /// A field in which other addresses may stand.
-pub(super) struct Place {
+pub(super) struct AddressField {
     /// How people call it.
     pub(super) label: String,
     /// The name by which it is read.
@@ -61,7 +61,7 @@ struct Comparison {
     /// Their addresses or names.
     clients: HashSet<Vec<u8>>,
     first_clients: Vec<(usize, Vec<u8>)>,
-    places: Vec<(Place, Addresses)>,
+    places: Vec<(AddressField, Addresses)>,
 }
 
 /// Fewer lines do not show that a log is one of proxies.
@@ -81,11 +81,12 @@ impl Sample<'_> {
         format: &Format,
         clients: Clients,
     ) -> Result<Option<OtherAddresses>, Unclear> {
-        let is_walked = matches!(self.plan.client(), Some(Source::Xff(_)));
+        let is_walked = matches!(self.plan.client(), Some(AttributeSource::Xff(_)));
         let mut compared = self.comparison(format);
         if is_walked {
-            let has_header =
-                |(place, seen): &(Place, Addresses)| place.kind == PlaceKind::Header && seen.present > 0;
+            let has_header = |(place, seen): &(AddressField, Addresses)| {
+                place.kind == PlaceKind::Header && seen.present > 0
+            };
             if compared.places.iter().any(has_header) {
                 return Ok(None);
             }
@@ -94,7 +95,7 @@ impl Sample<'_> {
         } else if clients.single == 0 && self.plan.needs_client && !compared.has_alone() {
             return Err(Unclear { line: 0, readings: self.without_client(format) });
         }
-        if let Shape::Template(template) = &format.shape
+        if let FormatShape::Template(template) = &format.shape
             && let Some(tail) = self.tail(format, template)
         {
             compared.places.push(tail);
@@ -132,25 +133,26 @@ impl Sample<'_> {
     }
 
     /// The fields of a format in which other addresses may stand.
-    fn places(&self, format: &Format) -> Vec<Place> {
+    fn places(&self, format: &Format) -> Vec<AddressField> {
         let known = match &format.shape {
-            Shape::Template(template) => template.dialect.names,
-            Shape::Objects(objects) => objects.dialect.names,
-            Shape::Table(style) => style.dialect().names,
+            FormatShape::Template(template) => template.dialect.names,
+            FormatShape::Objects(objects) => objects.dialect.names,
+            FormatShape::Table(style) => style.dialect().names,
         };
         let has = |name: &str| match &format.shape {
-            Shape::Template(template) => {
+            FormatShape::Template(template) => {
                 template.parts.iter().any(|part| matches!(part, Part::Field(field) if field == name))
             }
             _ => true,
         };
         let forwarded = known.iter().filter(|(name, meaning)| *meaning == Meaning::Forwarded && has(name));
-        let mut places: Vec<Place> = forwarded.map(|(name, _)| Place::forwarded(name)).collect();
+        let mut places: Vec<AddressField> =
+            forwarded.map(|(name, _)| AddressField::forwarded(name)).collect();
         match &format.shape {
-            Shape::Template(template) if template.after_time().is_some() && has("http_referer") => {
-                places.push(Place::field("http_referer", false));
+            FormatShape::Template(template) if template.after_time().is_some() && has("http_referer") => {
+                places.push(AddressField::field("http_referer", false));
             }
-            Shape::Template(_) => {}
+            FormatShape::Template(_) => {}
             _ if self.is_open(format) => places.extend(self.unknown(format)),
             _ => {}
         }
@@ -160,15 +162,15 @@ impl Sample<'_> {
     fn is_open(&self, format: &Format) -> bool {
         use crate::format::table::Style;
         match &format.shape {
-            Shape::Template(_) => false,
-            Shape::Objects(objects) => objects.is_open,
-            Shape::Table(style) => matches!(style, Style::Separated(_)),
+            FormatShape::Template(_) => false,
+            FormatShape::Objects(objects) => objects.is_open,
+            FormatShape::Table(style) => matches!(style, Style::Separated(_)),
         }
     }
 
     /// What lines may mean in which no client stands: each field with addresses may be the client's.
-    fn without_client(&self, format: &Format) -> Vec<Meant> {
-        if matches!(format.shape, Shape::Template(_)) {
+    fn without_client(&self, format: &Format) -> Vec<ClientReading> {
+        if matches!(format.shape, FormatShape::Template(_)) {
             return Vec::new();
         }
         let readings = self.unknown(format).into_iter().filter_map(|place| {
@@ -180,16 +182,16 @@ impl Sample<'_> {
                 client = client.take().or_else(|| Some(text.to_vec()));
             });
             let (client, different) = (client?, different.len());
-            Some(Meant { place: place.label, client, different, lines, flags: place.flags })
+            Some(ClientReading { place: place.label, client, different, lines, flags: place.flags })
         });
         readings.collect()
     }
 
     /// The text behind the known fields, if it has addresses and a format can be written out that reads it.
-    fn tail(&self, format: &Format, template: &Template) -> Option<(Place, Addresses)> {
+    fn tail(&self, format: &Format, template: &Template) -> Option<(AddressField, Addresses)> {
         let client_names = Fields::of(format).client;
         let mut longer = format.clone();
-        let Shape::Template(parts) = &mut longer.shape else { return None };
+        let FormatShape::Template(parts) = &mut longer.shape else { return None };
         Template::push_text(&mut parts.parts, b" ");
         parts.parts.push(Part::Field(super::tail::REST.to_owned()));
         parts.tail = crate::format::scanner::Tail::Nothing;
@@ -207,12 +209,12 @@ impl Sample<'_> {
         let label = "the text behind the known fields".to_owned();
         // The address of the server itself is the same in all lines.
         (seen.different.len() > 1).then(|| {
-            (Place { label, name: super::tail::REST.to_owned(), flags, kind: PlaceKind::Header }, seen)
+            (AddressField { label, name: super::tail::REST.to_owned(), flags, kind: PlaceKind::Header }, seen)
         })
     }
 }
 
-impl Place {
+impl AddressField {
     fn forwarded(name: &str) -> Self {
         let flags = "--attr ip=xff:NETWORKS".to_owned();
         Self { label: "X-Forwarded-For".to_owned(), name: name.to_owned(), flags, kind: PlaceKind::Header }
@@ -269,12 +271,12 @@ impl Comparison {
     /// A list that alone tells who the client is. Which of its entries are proxies, only the user knows. Clients send a
     /// few of their own.
     fn list(&self) -> Option<Unclear> {
-        let is_list = |(place, seen): &&(Place, Addresses)| {
+        let is_list = |(place, seen): &&(AddressField, Addresses)| {
             place.kind == PlaceKind::Header && seen.lists * 20 > seen.alone
         };
         let (place, seen) = self.places.iter().find(is_list)?;
         let (line, client) = seen.first_list.clone()?;
-        let meant = Meant {
+        let meant = ClientReading {
             place: "an address of the list".to_owned(),
             client,
             different: seen.different_lists.len(),
@@ -287,7 +289,7 @@ impl Comparison {
     fn conclusion(self, format: &Format, is_walked: bool) -> Result<Option<OtherAddresses>, Unclear> {
         let Self { requests, client, clients, first_clients, places } = self;
         let Some(client) = client else { return Ok(None) };
-        let is_json = matches!(format.shape, Shape::Objects(_));
+        let is_json = matches!(format.shape, FormatShape::Objects(_));
         let mut note = None;
         for (place, seen) in places {
             let is_frequent = match place.kind {
@@ -304,14 +306,14 @@ impl Comparison {
                 let Some((line, text)) = seen.first else { continue };
                 let peer = first_clients.into_iter().find(|(place, _)| *place == line);
                 let readings = vec![
-                    Meant {
+                    ClientReading {
                         place: place.label,
                         client: text,
                         different: seen.different.len(),
                         lines: seen.lines,
                         flags: place.flags,
                     },
-                    Meant {
+                    ClientReading {
                         place: format!("the field {}", client.trim_start_matches('/')),
                         client: peer.map_or_else(Vec::new, |(_, text)| text),
                         different: clients.len(),

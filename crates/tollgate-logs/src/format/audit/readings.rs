@@ -5,15 +5,15 @@
 use std::collections::HashSet;
 
 use super::fields::Fields;
-use super::head::{Head, Written};
+use super::head::{AddressFormat, LineHead};
 use super::{Sample, Unclear};
 use crate::client::{ClientText, holds_address, is_forwarded};
 use crate::format::template::Template;
-use crate::format::{Format, Shape};
+use crate::format::{Format, FormatShape};
 
 /// One meaning of a line.
 #[derive(Debug)]
-pub(crate) struct Meant {
+pub(crate) struct ClientReading {
     pub(crate) place: String,
     pub(crate) client: Vec<u8>,
     pub(crate) different: usize,
@@ -31,17 +31,17 @@ const TAILS: [&str; 4] = [
 
 impl Sample<'_> {
     /// What a line may mean whose client stands in an unexpected place.
-    pub(super) fn readings(&self, line: usize, read: Option<(&Format, &Template)>) -> Vec<Meant> {
+    pub(super) fn readings(&self, line: usize, read: Option<(&Format, &Template)>) -> Vec<ClientReading> {
         let Some(text) = self.lines.get(line).and_then(|line| self.wrapping.inside(line)) else {
             return Vec::new();
         };
-        let heads = [Head::of(&text), Head::with_blanks_in_user(&text)].map(|head| {
+        let heads = [LineHead::of(&text), LineHead::with_blanks_in_user(&text)].map(|head| {
             let head = head.as_ref();
-            head.map(Head::written).unwrap_or_default()
+            head.map(LineHead::written).unwrap_or_default()
         });
         let [exact, _] = &heads;
         // Envoy writes such a time first, and the client behind it.
-        let has_more = Head::rest(&text).is_some_and(holds_address);
+        let has_more = LineHead::rest(&text).is_some_and(holds_address);
         let numbers = exact.iter().map(|written| written.number);
         let readings = numbers.filter_map(|number| {
             let mut written = heads.iter().flatten().filter(|written| written.number == number);
@@ -52,7 +52,7 @@ impl Sample<'_> {
 
     /// The reading by the name of a format, which reads the client field. `None` if that is often no
     /// address.
-    pub(super) fn named(&self, line: usize, format: &Format) -> Option<Meant> {
+    pub(super) fn named(&self, line: usize, format: &Format) -> Option<ClientReading> {
         let (mut client, mut different, mut lines, mut wrong) = (None, HashSet::new(), 0, 0);
         self.each(format, &Fields::of(format).client, |place, texts| {
             let Some(text) = texts.iter().flatten().next() else { return };
@@ -62,7 +62,7 @@ impl Sample<'_> {
             client = client.take().or_else(|| (place == line).then(|| text.to_vec()));
         });
         let (place, flags) = ("the text in its usual place".to_owned(), format!("--format {}", format.name));
-        let meant = Meant { place, client: client?, different: different.len(), lines, flags };
+        let meant = ClientReading { place, client: client?, different: different.len(), lines, flags };
         (wrong * 19 <= lines).then_some(meant)
     }
 
@@ -71,10 +71,10 @@ impl Sample<'_> {
         &self,
         line: usize,
         read: Option<(&Format, &Template)>,
-        written: &Written<'_>,
+        written: &AddressFormat<'_>,
         count: usize,
         has_more: bool,
-    ) -> Option<Meant> {
+    ) -> Option<ClientReading> {
         let own = read.and_then(|(_, template)| template.after_time());
         let tails: Vec<String> = own.into_iter().chain(TAILS.map(str::to_owned)).collect();
         let iso = tails.iter().filter(|_| !has_more).map(|tail| tail.replace("$time_local", "$time_iso8601"));
@@ -88,11 +88,11 @@ impl Sample<'_> {
 
     /// What the first line with a time in brackets may mean, if no format reads these lines inside of the wrapping.
     pub(in crate::format) fn unexpected(&self, inside: &[Vec<u8>]) -> Option<Unclear> {
-        inside.iter().find(|line| Head::of(line).is_some())?;
+        inside.iter().find(|line| LineHead::of(line).is_some())?;
         let line = self
             .lines
             .iter()
-            .position(|line| self.wrapping.inside(line).is_some_and(|text| Head::of(&text).is_some()))?;
+            .position(|line| self.wrapping.inside(line).is_some_and(|text| LineHead::of(&text).is_some()))?;
         let readings = self.readings(line, None);
         (!readings.is_empty()).then_some(Unclear { line, readings })
     }
@@ -125,7 +125,7 @@ impl Sample<'_> {
     }
 
     /// The reading by this format; `None` if it does not read nearly all lines, each with one client.
-    fn meant(&self, text: &str, written: &Written<'_>, count: usize) -> Option<Meant> {
+    fn meant(&self, text: &str, written: &AddressFormat<'_>, count: usize) -> Option<ClientReading> {
         let format: Format = text.parse().ok()?;
         let name = if written.is_list {
             vec!["http_x_forwarded_for".to_owned()]
@@ -163,12 +163,23 @@ impl Sample<'_> {
             (false, 1) => "the only address".to_owned(),
             (false, _) => format!("the {ordinal} address"),
         };
-        Some(Meant { place, client: written.client.to_vec(), different: different.len(), lines, flags })
+        Some(ClientReading {
+            place,
+            client: written.client.to_vec(),
+            different: different.len(),
+            lines,
+            flags,
+        })
     }
 
     /// What a line of JSON or of a table may mean: each of its fields with an address may be the client's.
-    pub(super) fn readings_of_fields(&self, line: usize, format: &Format, fields: &Fields) -> Vec<Meant> {
-        let is_json = matches!(format.shape, Shape::Objects(_));
+    pub(super) fn readings_of_fields(
+        &self,
+        line: usize,
+        format: &Format,
+        fields: &Fields,
+    ) -> Vec<ClientReading> {
+        let is_json = matches!(format.shape, FormatShape::Objects(_));
         let mut readings = Vec::new();
         for name in &fields.client {
             let (mut client, mut different, mut lines) = (None, HashSet::new(), 0);
@@ -189,7 +200,7 @@ impl Sample<'_> {
                 (_, false) => format!("--attr 'ip=field:{name}'"),
             };
             let place = format!("the field {}", name.trim_start_matches('/'));
-            readings.push(Meant { place, client, different: different.len(), lines, flags });
+            readings.push(ClientReading { place, client, different: different.len(), lines, flags });
         }
         readings
     }

@@ -1,7 +1,7 @@
 //! Addresses in the text behind the known fields, which people append to the known formats.
 
 use super::Sample;
-use super::head::Head;
+use super::head::LineHead;
 use crate::client::address_in;
 use crate::format::Format;
 use crate::format::template::Template;
@@ -48,7 +48,7 @@ impl Sample<'_> {
     /// lines.
     pub(super) fn written_out(&self, line: usize, template: &Template) -> Option<String> {
         let text = self.wrapping.inside(self.lines.get(line)?)?;
-        let head = Head::of(&text)?.written().into_iter().find(|written| !written.is_list)?.head;
+        let head = LineHead::of(&text)?.written().into_iter().find(|written| !written.is_list)?.head;
         // The header that the format has is absent in these lines.
         let after = template.after_time()?.replace("$http_x_forwarded_for", "$known_forwarded_for");
         let known: Format = format!("{head}{after} ${REST}").parse().ok()?;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::Sample;
-use super::others::Place;
+use super::others::AddressField;
 use crate::client::is_address;
 use crate::format::json::Text;
 use crate::format::table::Style;
-use crate::format::{Format, Shape};
-use crate::meaning::Names;
+use crate::format::{Format, FormatShape};
+use crate::meaning::FieldNames;
 
 /// So deep are objects looked into.
 const DEEPEST: usize = 3;
@@ -24,17 +24,17 @@ const CLIENTS: [&str; 4] = ["client", "remote", "forward", "real"];
 
 impl Sample<'_> {
     /// The fields with addresses in the first lines whose names are not known.
-    pub(super) fn unknown(&self, format: &Format) -> Vec<Place> {
+    pub(super) fn unknown(&self, format: &Format) -> Vec<AddressField> {
         let lines = self.lines.iter().filter_map(|line| self.wrapping.inside(line));
         let (names, is_json) = match &format.shape {
-            Shape::Template(_) => return Vec::new(),
-            Shape::Objects(objects) => {
+            FormatShape::Template(_) => return Vec::new(),
+            FormatShape::Objects(objects) => {
                 let mut counts = BTreeMap::new();
                 lines.for_each(|line| add_addresses(&line, "", DEEPEST, &mut counts));
                 counts.retain(|name, _| !is_known(name, objects.dialect.names));
                 (most_frequent(counts), true)
             }
-            Shape::Table(style) => {
+            FormatShape::Table(style) => {
                 let columns = columns(*style, lines);
                 let mut counts = BTreeMap::new();
                 self.each(format, &columns, |_, texts| {
@@ -47,7 +47,7 @@ impl Sample<'_> {
                 (most_frequent(counts), false)
             }
         };
-        names.iter().filter(|name| !is_server(name)).map(|name| Place::field(name, is_json)).collect()
+        names.iter().filter(|name| !is_server(name)).map(|name| AddressField::field(name, is_json)).collect()
     }
 }
 
@@ -57,7 +57,7 @@ fn most_frequent(counts: BTreeMap<String, usize>) -> Vec<String> {
     counts.into_iter().map(|(name, _)| name).take(MOST).collect()
 }
 
-fn is_known(name: &str, names: Names) -> bool {
+fn is_known(name: &str, names: FieldNames) -> bool {
     let name = name.trim_start_matches('/');
     names.iter().any(|(known, _)| known.trim_start_matches('/') == name)
 }

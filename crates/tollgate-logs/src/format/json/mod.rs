@@ -5,11 +5,11 @@ mod text;
 use memchr::memchr;
 
 pub(super) use self::text::Text;
-use crate::attribute::Source;
+use crate::attribute::AttributeSource;
 use crate::draft::Draft;
 use crate::escape::Escape;
 use crate::meaning::Meaning;
-use crate::plan::{Dialect, Plan, Use};
+use crate::plan::{Dialect, FieldUse, Plan};
 use crate::reason::{Kind, Reason};
 use crate::value::is_absent;
 
@@ -30,7 +30,7 @@ pub(crate) struct Fields {
     /// The first is the root.
     nodes: Vec<Node>,
     /// In the order in which they are preferred.
-    wanted: Vec<Use>,
+    wanted: Vec<FieldUse>,
     /// What a line has of the wanted, and whether it is a string.
     found: Vec<Option<(usize, usize, bool)>>,
     /// The place of `only` among the wanted, and its value.
@@ -73,27 +73,30 @@ impl Fields {
             is_watched: false,
         };
         if let Some(time) = &plan.time {
-            fields.want(&path(&time.field), Use { meaning: Some(plan.time_of(time)), ..Use::default() });
+            fields.want(
+                &path(&time.field),
+                FieldUse { meaning: Some(plan.time_of(time)), ..FieldUse::default() },
+            );
         }
         for (name, meaning) in objects.dialect.names {
-            fields.want(&path(name), Use { meaning: Some(meaning.clone()), ..Use::default() });
+            fields.want(&path(name), FieldUse { meaning: Some(meaning.clone()), ..FieldUse::default() });
         }
         for (place, attribute) in plan.attributes.iter().enumerate() {
             let path = match &attribute.source {
-                Source::Json(pointer) => path(pointer),
-                Source::Field(name) => vec![name.clone().into_bytes()],
-                Source::Header(header) => match (objects.dialect.header)(header) {
+                AttributeSource::Json(pointer) => path(pointer),
+                AttributeSource::Field(name) => vec![name.clone().into_bytes()],
+                AttributeSource::Header(header) => match (objects.dialect.header)(header) {
                     Some(name) => path(&name),
                     None if plan.is_strict => return Err(format!("header:{header}")),
                     None => continue,
                 },
-                Source::Query(_) | Source::Xff(_) => continue,
+                AttributeSource::Query(_) | AttributeSource::Xff(_) => continue,
             };
-            fields.want(&path, Use { slots: vec![Plan::slot(place)], ..Use::default() });
+            fields.want(&path, FieldUse { slots: vec![Plan::slot(place)], ..FieldUse::default() });
         }
         if let Some((name, value)) = objects.only {
             fields.only = Some((fields.wanted.len(), value));
-            fields.want(&path(name), Use::default());
+            fields.want(&path(name), FieldUse::default());
         }
         fields.found.resize(fields.wanted.len(), None);
         Ok(fields)
@@ -104,7 +107,7 @@ impl Fields {
         self.covered.count_ones()
     }
 
-    fn want(&mut self, path: &[Vec<u8>], used: Use) {
+    fn want(&mut self, path: &[Vec<u8>], used: FieldUse) {
         let mut at = 0;
         for name in path {
             let known = self.child(at, name);
@@ -176,7 +179,7 @@ impl Fields {
         };
         if self.only.is_some_and(|(place, only)| value(place).is_some_and(|(text, _)| text != only)) {
             // Many programs write messages. Those of this server have its time.
-            let is_time = |used: &Use| matches!(used.meaning, Some(Meaning::Time(..)));
+            let is_time = |used: &FieldUse| matches!(used.meaning, Some(Meaning::Time(..)));
             let mut found = self.wanted.iter().zip(&self.found);
             let has_time = found.any(|(used, found)| found.is_some() && is_time(used));
             return Ok(if has_time { Kind::Other } else { Kind::Unknown });

@@ -35,7 +35,7 @@ pub(super) struct Inputs<'a> {
 
 /// What an argument names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum InputKind {
     Policies,
     Log,
     /// It cannot be told, for this reason.
@@ -56,19 +56,19 @@ impl<'a> Inputs<'a> {
         }
         let Some((first, logs)) = paths.split_first() else { return Self::without_policies(paths) };
         let shown = Path::new(first).display();
-        match Kind::of(first) {
-            Kind::Policies if logs.is_empty() => {
+        match InputKind::of(first) {
+            InputKind::Policies if logs.is_empty() => {
                 Err(SimulateFailure::usage(anyhow!("{shown} holds policies; name a log after it")))
             }
-            Kind::Policies => {
+            InputKind::Policies => {
                 no_policies(logs, SECOND)?;
                 Self::from_file(Path::new(first), logs)
             }
-            Kind::Unknown(why) if !logs.is_empty() => Err(SimulateFailure::usage(anyhow!(
+            InputKind::Unknown(why) if !logs.is_empty() => Err(SimulateFailure::usage(anyhow!(
                 "{shown} {why}, so it may be a policy file or a log: write `--config {shown}` for policies, or name another log \
                  first"
             ))),
-            Kind::Log | Kind::Unknown(_) => {
+            InputKind::Log | InputKind::Unknown(_) => {
                 no_policies(logs, "it is a policy file; name it before the logs, or as --config")?;
                 Self::without_policies(paths)
             }
@@ -99,14 +99,15 @@ impl<'a> Inputs<'a> {
 
 /// An error if one of the arguments is a policy file. Folders may hold logs and policies.
 pub(super) fn no_policies(arguments: &[std::ffi::OsString], why: &str) -> Result<(), SimulateFailure> {
-    let is_file = |path: &&std::ffi::OsString| Path::new(path).is_file() && Kind::of(path) == Kind::Policies;
+    let is_file =
+        |path: &&std::ffi::OsString| Path::new(path).is_file() && InputKind::of(path) == InputKind::Policies;
     match arguments.iter().find(is_file) {
         Some(path) => Err(SimulateFailure::usage(anyhow!("{}: {why}", Path::new(path).display()))),
         None => Ok(()),
     }
 }
 
-impl Kind {
+impl InputKind {
     /// By the name, and otherwise by the content: never by the place alone.
     fn of(argument: &OsStr) -> Self {
         let path = Path::new(argument);
@@ -248,7 +249,7 @@ mod tests {
             "{\"store\": \"redis://a\", \"policies\": []}\n",
             "{\n\"store\": \"redis://a\",\n\"policies\": [\n{\"name\": \"a\"},\n{\"name\": \"b\"}\n]\n}\n",
         ] {
-            assert_eq!(Kind::of_text(text.as_bytes()), Kind::Policies, "{text}");
+            assert_eq!(InputKind::of_text(text.as_bytes()), InputKind::Policies, "{text}");
         }
         for text in [
             "192.0.2.1 - - [16/Nov/2026:09:45:11 +0000] \"GET / HTTP/1.1\" 200 512\n",
@@ -270,8 +271,8 @@ mod tests {
             "mode:a\ttime:2026-11-16T09:45:11Z\tip:192.0.2.1\n",
             "deny: tcp 192.0.2.1\ndeny: tcp 192.0.2.2\n",
         ] {
-            assert_eq!(Kind::of_text(text.as_bytes()), Kind::Log, "{text}");
+            assert_eq!(InputKind::of_text(text.as_bytes()), InputKind::Log, "{text}");
         }
-        assert_eq!(Kind::of_text(b"\n# nothing\n"), Kind::Unknown("is empty"));
+        assert_eq!(InputKind::of_text(b"\n# nothing\n"), InputKind::Unknown("is empty"));
     }
 }

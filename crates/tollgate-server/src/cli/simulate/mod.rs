@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use tollgate_logs::Field;
 use tollgate_policy::{Config, Identity, Policies};
-use tollgate_simulate::{Answer, Classes, Gate, Held, Known, Note, Options, Replay, Report, Style};
+use tollgate_simulate::{
+    CheckedReport, Classes, Gate, GateVerdict, KnownClients, Note, Options, Replay, Report, Style,
+};
 
 pub use self::failure::SimulateFailure;
 use self::inputs::Inputs;
@@ -90,7 +92,7 @@ fn classes(
         .map_err(|error| SimulateFailure::usage(anyhow::Error::new(error).context("--known")))?;
     // Tables are named without a folder.
     let file = list.file_name().unwrap_or_default().to_string_lossy();
-    Ok(Classes::parse(classes, Some(Known { attribute, file: &file, text: &text }))?)
+    Ok(Classes::parse(classes, Some(KnownClients { attribute, file: &file, text: &text }))?)
 }
 
 /// Returns how text is set off: with colour on a terminal that can show it, unless `NO_COLOR` is set (no-color.org).
@@ -114,19 +116,19 @@ fn finish(
     if !args.log.show_keys {
         report.hide_keys();
     }
-    let hidden = Answer::new(report, gates);
+    let hidden = CheckedReport::new(report, gates);
     if let Some(page) = page {
         page.write(&hidden.html())?;
     }
     let answer = match shown {
-        Some(report) => Answer::new(report, hidden.gates),
+        Some(report) => CheckedReport::new(report, hidden.gates),
         None => hidden,
     };
     let status = match answer.held() {
-        Held::Failed => FAILURE,
+        GateVerdict::Failed => FAILURE,
         _ if !answer.report.has_answer() => NO_DECISION,
-        Held::Held => SUCCESS,
-        Held::NoAnswer => NO_DECISION,
+        GateVerdict::Held => SUCCESS,
+        GateVerdict::NoAnswer => NO_DECISION,
     };
     let text = if args.json {
         answer.json()

@@ -7,7 +7,7 @@ use std::mem;
 use jiff::tz::{Disambiguation, TimeZone};
 use tollgate::Timestamp;
 use tollgate_logs::{
-    Attribute, Batch, Error as LogError, Field, Gaps, Order, Reader, Request, Source as LogSource, Summary,
+    Attribute, AttributeSource, Batch, Error as LogError, Field, Gaps, Order, Reader, Request, Summary,
 };
 use tollgate_policy::{Attributes, nearest};
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
@@ -112,7 +112,7 @@ impl LogRequests {
             order: if args.sort { Order::SORT } else { Order::default() },
         };
         let reader = Reader::open(logs, options)?;
-        let is_forwarded = |attribute: &&Attribute| matches!(attribute.source, LogSource::Xff(_));
+        let is_forwarded = |attribute: &&Attribute| matches!(attribute.source, AttributeSource::Xff(_));
         let forwarded = args.attributes.iter().filter(is_forwarded);
         Ok(Self {
             reader,

@@ -1,7 +1,7 @@
 //! Cells of tables.
 
-use super::escape::Text;
-use super::name::Name;
+use super::escape::HtmlText;
+use super::name::HtmlName;
 use crate::output::number::grouped;
 use crate::output::share::percent;
 use crate::report::PolicyReport;
@@ -21,12 +21,12 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub(crate) fn text(text: impl std::fmt::Display) -> Self {
-        Self { html: Text(text).to_string(), is_zero: false }
+        Self { html: HtmlText(text).to_string(), is_zero: false }
     }
 
     /// A name that may be long.
     pub(crate) fn name(name: &str) -> Self {
-        Self { html: Name(name).to_string(), is_zero: false }
+        Self { html: HtmlName(name).to_string(), is_zero: false }
     }
 
     /// A policy's name, with its role if it does not decide.
@@ -35,7 +35,7 @@ impl Cell {
         match policy.role {
             Role::Enforced => name,
             role => {
-                let html = format!("{} <span class=\"role\">{}</span>", name.html, Text(role.name()));
+                let html = format!("{} <span class=\"role\">{}</span>", name.html, HtmlText(role.name()));
                 Self { html, is_zero: false }
             }
         }
@@ -46,14 +46,14 @@ impl Cell {
         let mut cell = Self::name(name);
         if let Some(program) = program.filter(|program| !program.is_empty()) {
             cell.html +=
-                &format!("<br><span class=\"soft\">{}</span>", Name(&narrowed(program, PROGRAM_WIDTH)));
+                &format!("<br><span class=\"soft\">{}</span>", HtmlName(&narrowed(program, PROGRAM_WIDTH)));
         }
         cell
     }
 
     /// A time, on one line.
     pub(crate) fn whole(text: &str) -> Self {
-        Self { html: format!("<span class=\"whole\">{}</span>", Text(text)), is_zero: false }
+        Self { html: format!("<span class=\"whole\">{}</span>", HtmlText(text)), is_zero: false }
     }
 
     pub(crate) fn number(number: u64) -> Self {

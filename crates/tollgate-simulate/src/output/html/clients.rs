@@ -1,7 +1,7 @@
 //! To whom: the clients that are denied most often, and classes of clients.
 
 use super::cell::Cell;
-use super::table::Table;
+use super::table::HtmlTable;
 use super::weight;
 use crate::output::number::{grouped, moment};
 use crate::output::text::ON_TRIAL;
@@ -25,7 +25,7 @@ fn busiest(report: &Report) -> String {
     let is_limited = !report.is_overview();
     titles.extend(is_limited.then_some(["denied", "share denied"]).into_iter().flatten());
     titles.extend(["from", "to"]);
-    let mut table = Table::new("Busiest clients", &titles, 1).words_at_end(2);
+    let mut table = HtmlTable::new("Busiest clients", &titles, 1).words_at_end(2);
     for client in &report.busiest_clients {
         let mut cells = vec![
             Cell::client(&client.client, client.user_agent.as_deref()),
@@ -49,7 +49,7 @@ pub(crate) fn client_table(
         return String::new();
     }
     let titles = ["client", "denied", "share denied", "requests", "most in one window", "first denied path"];
-    let mut table = Table::new(caption, &titles, 1).words_at_end(1);
+    let mut table = HtmlTable::new(caption, &titles, 1).words_at_end(1);
     for client in clients {
         let fullest = client.fullest.as_ref();
         let fullest = fullest.map(|window| format!("{} of {}", grouped(window.asked), window.quota));
@@ -79,7 +79,7 @@ fn classes(report: &Report) -> String {
         "denied clients",
         "share of clients",
     ];
-    let mut table = Table::new("Classes", &titles, 2)
+    let mut table = HtmlTable::new("Classes", &titles, 2)
         .about("A client may be in several classes, and a request in one. Policies that deny nothing in a class are left out.")
         .of("policies and classes", MAX_BYTES);
     let all = report.classes.iter().map(|class| (Cell::text("all policies"), class));

@@ -2,13 +2,13 @@
 
 use super::cell::Cell;
 use super::clients::client_table;
-use super::table::Table;
+use super::table::HtmlTable;
 use crate::output::text::NEWLY_ALLOWED;
 use crate::report::Report;
 
 pub(crate) fn section(report: &Report) -> String {
     let Some(compared) = &report.compared else { return String::new() };
-    let mut table = Table::new("Differences", &["difference", "requests", "share of all", "clients"], 1);
+    let mut table = HtmlTable::new("Differences", &["difference", "requests", "share of all", "clients"], 1);
     let mut row = |name: &str, requests: u64, clients: Option<u64>| {
         let clients = clients.map(Cell::number).unwrap_or_default();
         let share = Cell::part(requests, report.requests);

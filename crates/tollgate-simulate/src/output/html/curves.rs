@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::cell::Cell;
-use super::chart::panel::{Mark, Panel, Panels};
+use super::chart::panel::{LimitMark, Panel, Panels};
 use super::chart::{Figure, line_key};
-use super::name::Name;
+use super::name::HtmlName;
 use super::quotas;
-use super::table::Table;
+use super::table::HtmlTable;
 use crate::curve::{Basis, Curve, Point};
 use crate::output::curve::marks;
 use crate::output::number::{about, counted, grouped};
@@ -93,8 +93,8 @@ fn level<'a>(page: &mut String, mut flat: impl Iterator<Item = (&'a PolicyReport
         let _ = writeln!(
             page,
             "<p class=\"soft\"><code>{} {}</code> {denied} with any limit from {} to {}. {}</p>",
-            Name(&policy.title()),
-            Name(&quota.title()),
+            HtmlName(&policy.title()),
+            HtmlName(&quota.title()),
             grouped(first.limit),
             grouped(last.limit),
             basis(policy, &quota.curve)
@@ -136,11 +136,11 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
         curve.suggested.map(|limit| (limit, "suggested", "suggested")),
     ];
     let within = |limit: &u64| limits.first() <= Some(limit) && Some(limit) <= limits.last();
-    let marks: Vec<Mark> = marks
+    let marks: Vec<LimitMark> = marks
         .into_iter()
         .flatten()
         .filter(|(limit, ..)| within(limit))
-        .map(|(limit, name, class)| Mark { limit, name, class })
+        .map(|(limit, name, class)| LimitMark { limit, name, class })
         .collect();
     let has_totals = requests.totals.is_some() || clients.totals.is_some();
     let says = says(&quota.quota, has_totals);
@@ -187,7 +187,7 @@ fn basis(policy: &PolicyReport, curve: &Curve) -> String {
 }
 
 /// Says where the points are from, and what the marks mean.
-fn explained(policy: &PolicyReport, curve: &Curve, shown: &[Mark]) -> String {
+fn explained(policy: &PolicyReport, curve: &Curve, shown: &[LimitMark]) -> String {
     let mut text = basis(policy, curve);
     if !shown.iter().any(|mark| mark.name == "replayed") {
         text += &format!(" The limit that was replayed is {}.", grouped(curve.replayed));
@@ -242,8 +242,8 @@ fn shown(curve: &Curve) -> Range<usize> {
     start.min(end.saturating_sub(3))..end
 }
 
-fn table<'a>(caption: &'a str, titles: &'a [&'a str], policy: &PolicyReport, curve: &Curve) -> Table<'a> {
-    let mut table = Table::new(caption, titles, 0);
+fn table<'a>(caption: &'a str, titles: &'a [&'a str], policy: &PolicyReport, curve: &Curve) -> HtmlTable<'a> {
+    let mut table = HtmlTable::new(caption, titles, 0);
     let about = about(policy.one_client_in);
     for point in &curve.points {
         let Point { limit, denied, denied_clients, total_denied, total_denied_clients } = *point;

@@ -1,9 +1,9 @@
 //! What the log answered to denied requests, and the load before and after.
 
 use super::cell::Cell;
-use super::escape::Text;
+use super::escape::HtmlText;
 use super::moment::clock;
-use super::table::Table;
+use super::table::HtmlTable;
 use super::weight;
 use crate::output::number::{grouped, moment};
 use crate::output::opening::ended_in_log;
@@ -28,7 +28,7 @@ fn statuses(report: &Report) -> String {
     }
     let about = ended_in_log(report).unwrap_or_default();
     let titles = ["answer in the log", "requests", "denied", "share of all denied"];
-    let mut table = Table::new("Denied, by what the log answered", &titles, 1).about(&about);
+    let mut table = HtmlTable::new("Denied, by what the log answered", &titles, 1).about(&about);
     for StatusReport { status, requests, denied } in &report.statuses {
         let name = status.map_or("no status".to_owned(), |status| format!("{status} {}", meaning(status)));
         let cells = [Cell::text(name), Cell::number(*requests), Cell::number(*denied)];
@@ -59,7 +59,7 @@ fn peaks(report: &Report) -> String {
         return String::new();
     }
     if report.is_overview() {
-        let mut table = Table::new("Peak load", &["busiest", "requests", "begins"], 1);
+        let mut table = HtmlTable::new("Peak load", &["busiest", "requests", "begins"], 1);
         for peak in &report.peaks {
             let begins = Cell::whole(&moment(&peak.requests.start));
             table.row(&[Cell::text(peak.length.name()), Cell::number(peak.requests.requests), begins]);
@@ -67,7 +67,7 @@ fn peaks(report: &Report) -> String {
         return table.html();
     }
     let titles = ["busiest", "all requests", "admitted", "less by"];
-    let mut table = Table::new("Load at its peak", &titles, 1).about(
+    let mut table = HtmlTable::new("Load at its peak", &titles, 1).about(
         "Before and after the limits. The busiest moment of the admitted requests may be another one.",
     );
     for peak in &report.peaks {
@@ -76,7 +76,7 @@ fn peaks(report: &Report) -> String {
             html: format!(
                 "{}<br><span class=\"soft\">{}</span>",
                 grouped(number),
-                Text(match peak.length {
+                HtmlText(match peak.length {
                     PeakLength::Minute => clock(start, 16),
                     PeakLength::Second => clock(start, 19),
                 })

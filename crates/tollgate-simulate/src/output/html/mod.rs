@@ -24,13 +24,13 @@ mod when;
 
 use std::fmt::Write as _;
 
-use self::escape::Text;
-use super::Answer;
+use self::escape::HtmlText;
+use super::CheckedReport;
 use super::number::counted;
 use crate::look::{SCRIPT, SCRIPT_DIGEST, STYLE, STYLE_DIGEST};
 use crate::report::{PolicyReport, QuotaReport, Report};
 
-impl Answer {
+impl CheckedReport {
     /// Returns the report as one page of HTML. It is the same for the same report, and smaller than 1 MB.
     #[must_use]
     pub fn html(&self) -> String {
@@ -50,7 +50,7 @@ impl Answer {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n\
              <body>\n<main>\n",
-            Text(&title)
+            HtmlText(&title)
         );
         let sections = [
             Section::new("routes", "Routes", routes::section(report)),

@@ -1,6 +1,6 @@
 //! Times and lengths of time, no more precise than logs are.
 
-use super::escape::Text;
+use super::escape::HtmlText;
 use crate::output::number::lasting;
 pub(crate) use crate::output::number::moment;
 use crate::report::Report;
@@ -20,8 +20,8 @@ pub(crate) fn span(report: &Report) -> Option<String> {
         _ => last.as_str(),
     };
     let [first, end] =
-        [first.as_str(), end].map(|time| format!("<span class=\"whole\">{}</span>", Text(time)));
-    Some(format!("{first} to {end} {} <span class=\"whole\">({length})</span>", Text(&report.zone)))
+        [first.as_str(), end].map(|time| format!("<span class=\"whole\">{}</span>", HtmlText(time)));
+    Some(format!("{first} to {end} {} <span class=\"whole\">({length})</span>", HtmlText(&report.zone)))
 }
 
 /// Writes a length of time: below two minutes in whole seconds, begun ones as full.

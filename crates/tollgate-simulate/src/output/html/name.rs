@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::escape::Text;
+use super::escape::HtmlText;
 
 /// Characters without a place to end a line, at most. Longer words end wherever the column does.
 const LONGEST_WORD: usize = 40;
@@ -13,12 +13,12 @@ const SHORT: usize = 20;
 
 /// A name of a client, a path, a file or a program: lines end only after `/`, `:`, `.`, `,`, `&` and blanks. Addresses and
 /// digests stay on one line.
-pub(crate) struct Name<'a>(pub(crate) &'a str);
+pub(crate) struct HtmlName<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Name<'_> {
+impl fmt::Display for HtmlName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if is_short(self.0) || is_whole(self.0) {
-            return write!(f, "<span class=\"whole\">{}</span>", Text(self.0));
+            return write!(f, "<span class=\"whole\">{}</span>", HtmlText(self.0));
         }
         let (mut begin, mut length) = (0, 0);
         for (place, character) in self.0.char_indices() {
@@ -28,11 +28,11 @@ impl fmt::Display for Name<'_> {
             let ends_part = matches!(character, '/' | ':' | '.' | ',' | '&');
             let is_before_part = rest.chars().next().is_some_and(char::is_alphanumeric);
             if (ends_part && length > 3 && is_before_part) || length >= LONGEST_WORD {
-                write!(f, "{}<wbr>", Text(self.0.get(begin..end).unwrap_or_default()))?;
+                write!(f, "{}<wbr>", HtmlText(self.0.get(begin..end).unwrap_or_default()))?;
                 (begin, length) = (end, 0);
             }
         }
-        write!(f, "{}", Text(self.0.get(begin..).unwrap_or_default()))
+        write!(f, "{}", HtmlText(self.0.get(begin..).unwrap_or_default()))
     }
 }
 
@@ -66,8 +66,8 @@ mod tests {
             ("client-0123456789", "<span class=\"whole\">client-0123456789</span>"),
             ("<b>.html", "<span class=\"whole\">&lt;b&gt;.html</span>"),
         ] {
-            assert_eq!(Name(name).to_string(), html);
+            assert_eq!(HtmlName(name).to_string(), html);
         }
-        assert_eq!(Name(&"x".repeat(90)).to_string().matches("<wbr>").count(), 2);
+        assert_eq!(HtmlName(&"x".repeat(90)).to_string().matches("<wbr>").count(), 2);
     }
 }

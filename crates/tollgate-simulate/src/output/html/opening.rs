@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::chart::square;
 use super::moment::span;
-use super::name::Name;
+use super::name::HtmlName;
 use super::prose::{Prose, Sentence};
-use crate::gate::Held;
-use crate::output::Answer;
+use crate::gate::GateVerdict;
+use crate::output::CheckedReport;
 use crate::output::number::{about, counted, grouped};
 use crate::output::share::percent;
 use crate::report::{Report, StatusReport};
@@ -15,7 +15,7 @@ use crate::report::{Report, StatusReport};
 /// Bytes of gates.
 const MAX_GATES: usize = 20_000;
 
-pub(crate) fn header(page: &mut String, answer: &Answer) {
+pub(crate) fn header(page: &mut String, answer: &CheckedReport) {
     let report = &answer.report;
     let [first, others @ ..] = answer.opening();
     // Writing into a string does not fail.
@@ -108,24 +108,24 @@ fn split(page: &mut String, title: &str, about: &str, whole: u64, parts: &[(&str
     page.push_str("</ul></div>\n");
 }
 
-fn gates(page: &mut String, answer: &Answer) {
+fn gates(page: &mut String, answer: &CheckedReport) {
     if answer.gates.is_empty() {
         return;
     }
     let (class, sign) = match answer.held() {
-        Held::Held => ("good", "\u{2713}"),
-        Held::NoAnswer => ("bad", "?"),
-        Held::Failed => ("bad", "\u{2717}"),
+        GateVerdict::Held => ("good", "\u{2713}"),
+        GateVerdict::NoAnswer => ("bad", "?"),
+        GateVerdict::Failed => ("bad", "\u{2717}"),
     };
     let words = answer.verdict();
     let _ = writeln!(page, "<div class=\"gates\">\n<h2 class=\"{class}\">{sign} {words}</h2>\n<ul>");
     let mut bytes = 0;
     for gate in &answer.gates {
-        let class = if gate.held == Held::Held { "good" } else { "bad" };
+        let class = if gate.held == GateVerdict::Held { "good" } else { "bad" };
         let item = format!(
             "<li><b class=\"{class}\">{}</b> <code>{}</code><br><span class=\"soft\">measured {}; allowed {}</span></li>\n",
             gate.held.words(),
-            Name(&gate.gate),
+            HtmlName(&gate.gate),
             Sentence(gate.measured),
             Sentence(&gate.allowed)
         );

@@ -2,7 +2,7 @@
 
 use super::cell::Cell;
 use super::quotas::tightness;
-use super::table::Table;
+use super::table::HtmlTable;
 use super::weight;
 use crate::report::{PolicyReport, Report};
 
@@ -23,7 +23,7 @@ pub(crate) fn section(report: &Report) -> String {
         "denied clients",
         "share of clients",
     ];
-    let mut table = Table::new("What each policy does", &titles, 2)
+    let mut table = HtmlTable::new("What each policy does", &titles, 2)
         .about("A request counts for each policy that matches it. Trials deny nothing yet.")
         .of("policies", MAX_BYTES);
     for policy in &report.policies {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::escape::Text;
-use super::name::Name;
+use super::escape::HtmlText;
+use super::name::HtmlName;
 
 /// Sentences in which names stand between backquotes.
 pub(crate) struct Prose<'a>(pub(crate) &'a str);
@@ -19,10 +19,10 @@ impl fmt::Display for Prose<'_> {
             match name.strip_prefix("--") {
                 // A line breaks between flags, and never within one.
                 Some(flags) => {
-                    let flags = flags.split(" --").map(|flag| format!("<kbd>--{}</kbd>", Text(flag)));
+                    let flags = flags.split(" --").map(|flag| format!("<kbd>--{}</kbd>", HtmlText(flag)));
                     f.write_str(&flags.collect::<Vec<_>>().join(" "))?;
                 }
-                None => write!(f, "<code>{}</code>", Name(name))?,
+                None => write!(f, "<code>{}</code>", HtmlName(name))?,
             }
             rest = after;
         }
@@ -35,7 +35,7 @@ pub(crate) struct Sentence<T>(pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for Sentence<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Text(&self.0).to_string().replace(" %", "\u{a0}%"))
+        f.write_str(&HtmlText(&self.0).to_string().replace(" %", "\u{a0}%"))
     }
 }
 

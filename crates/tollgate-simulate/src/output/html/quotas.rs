@@ -2,7 +2,7 @@
 
 use super::cell::Cell;
 use super::moment::length;
-use super::table::Table;
+use super::table::HtmlTable;
 use super::{quotas, weight};
 use crate::output::number::grouped;
 use crate::report::Report;
@@ -21,7 +21,7 @@ pub(crate) fn tightness(report: &Report) -> String {
     titles.extend(has_above_limit.then_some("above the limit"));
     titles.extend(["windows with denials", "longest wait", "p50", "p90", "p99", "p99.9", "max"]);
     titles.extend(has_bursts.then_some("burst"));
-    let mut table = Table::new("How tight each limit is", &titles, 2)
+    let mut table = HtmlTable::new("How tight each limit is", &titles, 2)
         .about(
             "Half of all clients ask for at most p50 in their busiest window, 99 of 100 for at most p99, and none for more than \
              max. Burst: the most admitted in any interval as long as a window, in times the limit.",

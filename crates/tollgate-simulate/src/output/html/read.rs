@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::cell::Cell;
 use super::moment::length;
-use super::table::Table;
+use super::table::HtmlTable;
 use crate::output::number::{counted, grouped, moment};
 use crate::output::share::percent;
 use crate::report::{ReadReport, Report};
@@ -24,14 +24,14 @@ pub(crate) fn section(report: &Report) -> String {
     let _ = writeln!(page, "<p>{}.</p>", lines(read));
     page.push_str(&files(read));
     if !read.unparsed.is_empty() {
-        let mut table = Table::new("Lines that could not be read", &["reason", "lines"], 1);
+        let mut table = HtmlTable::new("Lines that could not be read", &["reason", "lines"], 1);
         for unread in &read.unparsed {
             table.row(&[Cell::name(&unread.reason), Cell::number(unread.lines)]);
         }
         page.push_str(&table.html());
     }
     if !read.gaps.is_empty() {
-        let mut table = Table::new("Times without requests", &["from", "to", "length"], 2);
+        let mut table = HtmlTable::new("Times without requests", &["from", "to", "length"], 2);
         for gap in &read.gaps {
             table.row(&[
                 Cell::whole(&moment(&gap.from)),
@@ -61,7 +61,7 @@ fn lines(read: &ReadReport) -> String {
 
 fn files(read: &ReadReport) -> String {
     let titles = ["file", "format", "times", "precision", "lines", "requests"];
-    let mut table = Table::new("Files", &titles, 4).of("files", MAX_BYTES);
+    let mut table = HtmlTable::new("Files", &titles, 4).of("files", MAX_BYTES);
     for file in &read.files {
         let text = |text: &Option<String>| Cell::text(text.as_deref().unwrap_or_default());
         table.row(&[
@@ -80,7 +80,7 @@ fn undecided(report: &Report) -> String {
     if report.undecided_reasons.is_empty() {
         return String::new();
     }
-    let mut table = Table::new("Why requests cannot be decided", &["reason", "requests", "share"], 1);
+    let mut table = HtmlTable::new("Why requests cannot be decided", &["reason", "requests", "share"], 1);
     for reason in &report.undecided_reasons {
         let share = Cell::part(reason.requests, report.requests);
         table.row(&[Cell::name(&reason.reason), Cell::number(reason.requests), share]);

@@ -1,8 +1,8 @@
 //! What is asked for: routes, with a limit for each of the busiest.
 
 use super::cell::Cell;
-use super::name::Name;
-use super::table::Table;
+use super::name::HtmlName;
+use super::table::HtmlTable;
 use crate::output::number::{about, grouped};
 use crate::report::{Report, RouteReport, RouteSuggestion};
 use crate::{output, share_of_clients};
@@ -22,7 +22,7 @@ fn routes(report: &Report) -> String {
     let is_limited = !report.is_overview();
     titles.extend(is_limited.then_some(["denied", "share denied"]).into_iter().flatten());
     titles.extend(["clients", "4xx", "5xx", "busiest second", "busiest minute"]);
-    let mut table = Table::new("All routes", &titles, 1)
+    let mut table = HtmlTable::new("All routes", &titles, 1)
         .about("Paths of one form are one route. The busiest second and minute: the most requests in one.")
         .of("routes", MAX_BYTES);
     for route in &report.routes {
@@ -67,7 +67,7 @@ fn suggestions(report: &Report) -> String {
         "denied clients",
         "share of clients",
     ];
-    let mut table = Table::new("Limits for the busiest routes", &titles, 1)
+    let mut table = HtmlTable::new("Limits for the busiest routes", &titles, 1)
         .about(
             "With 95 % confidence, each limit denies at most this share of clients. Beside it is what it would have denied in \
              this log.",
@@ -91,7 +91,7 @@ fn suggestions(report: &Report) -> String {
     let remarks = report.routes.iter().filter_map(|route| {
         let RouteSuggestion { limit, window, set_by, .. } = route.suggested.as_ref()?;
         let (route, remark) = (output::routes::title(route), set_by.as_ref()?.remark("client", window));
-        Some(format!("<p class=\"soft\">{}: {limit}/{window} is {remark}.</p>\n", Name(&route)))
+        Some(format!("<p class=\"soft\">{}: {limit}/{window} is {remark}.</p>\n", HtmlName(&route)))
     });
     table.html() + &remarks.collect::<String>()
 }

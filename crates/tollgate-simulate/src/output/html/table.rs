@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use super::cell::Cell;
-use super::escape::Text;
+use super::escape::HtmlText;
 use crate::output::number::grouped;
 
 /// Rows that are listed at most, and the bytes that they take, unless a table is told otherwise. All tables of a page together
@@ -19,7 +19,7 @@ const FEW_COLUMNS: usize = 4;
 const LONG: usize = 30;
 
 /// Rows of cells, with a caption. Wide ones scroll by themselves, also by the keyboard.
-pub(crate) struct Table<'a> {
+pub(crate) struct HtmlTable<'a> {
     caption: &'a str,
     /// A sentence below the caption.
     about: &'a str,
@@ -35,7 +35,7 @@ pub(crate) struct Table<'a> {
     rows: Vec<(u64, String)>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> HtmlTable<'a> {
     pub(crate) const fn new(caption: &'a str, titles: &'a [&'a str], left: usize) -> Self {
         Self {
             caption,
@@ -93,10 +93,14 @@ impl<'a> Table<'a> {
     pub(crate) fn html(&self) -> String {
         let about = match self.about {
             "" => String::new(),
-            about => format!("<p class=\"soft\">{}</p>\n", Text(about)),
+            about => format!("<p class=\"soft\">{}</p>\n", HtmlText(about)),
         };
         let body = self.body();
-        format!("<div class=\"table{}\"><h3>{}</h3>\n{about}{body}</div>\n", self.few(), Text(self.caption))
+        format!(
+            "<div class=\"table{}\"><h3>{}</h3>\n{about}{body}</div>\n",
+            self.few(),
+            HtmlText(self.caption)
+        )
     }
 
     /// Keeps a small table from being stretched.
@@ -105,11 +109,11 @@ impl<'a> Table<'a> {
     }
 
     fn body(&self) -> String {
-        let caption = Text(self.caption);
+        let caption = HtmlText(self.caption);
         let mut titles = String::new();
         for (column, title) in self.titles.iter().enumerate() {
             let class = if self.is_left(column) { " class=\"left\"" } else { "" };
-            let _ = write!(titles, "<th scope=\"col\"{class}>{}</th>", Text(title));
+            let _ = write!(titles, "<th scope=\"col\"{class}>{}</th>", HtmlText(title));
         }
         let listed = self.listed();
         let rows: String = listed.iter().map(|(_, row)| row.as_str()).collect();

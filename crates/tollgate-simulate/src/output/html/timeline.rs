@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cell::Cell;
 use super::chart::Figure;
-use super::chart::bars::{Bars, shades};
-use super::table::Table;
+use super::chart::bars::{BarChart, shades};
+use super::table::HtmlTable;
 use crate::output::number::{counted, grouped};
 use crate::report::{Report, Timeline};
 
@@ -80,7 +80,7 @@ pub(crate) fn figure(report: &Report) -> String {
         )
     });
     let day = times.first().map(|time| time.date().to_string()).unwrap_or_default();
-    let bars = Bars {
+    let bars = BarChart {
         id: "timeline",
         title,
         description: &description,
@@ -94,7 +94,7 @@ pub(crate) fn figure(report: &Report) -> String {
         bars: &timeline.bars,
         ticks: &ticks(&times, i64::try_from(timeline.step_seconds).unwrap_or(i64::MAX)),
     };
-    let mut table = Table::new(title, &["from", "requests", "denied", "share"], 1).of("bars", MAX_BYTES);
+    let mut table = HtmlTable::new(title, &["from", "requests", "denied", "share"], 1).of("bars", MAX_BYTES);
     for (bar, time) in timeline.bars.iter().zip(&times) {
         let share = Cell::text(crate::output::share::percent(bar.denied, bar.requests));
         table.row(&[Cell::text(written(*time)), Cell::number(bar.requests), Cell::number(bar.denied), share]);

@@ -3,10 +3,10 @@
 use jiff::civil::Date;
 
 use super::cell::Cell;
-use super::chart::bars::{Bars, shades};
+use super::chart::bars::{BarChart, shades};
 use super::chart::{Figure, heat};
-use super::escape::Text;
-use super::table::Table;
+use super::escape::HtmlText;
+use super::table::HtmlTable;
 use super::timeline::{self, DAY_OF_MONTH};
 use crate::output::number::grouped;
 use crate::report::{DayReport, Report, TimeShare};
@@ -53,13 +53,13 @@ fn week(report: &Report) -> String {
     }
     let hours: Vec<String> = (0..24).map(|hour: u8| hour.to_string()).collect();
     let titles: Vec<&str> = ["day"].into_iter().chain(hours.iter().map(String::as_str)).collect();
-    let mut table = Table::new(title, &titles, 1);
+    let mut table = HtmlTable::new(title, &titles, 1);
     for (name, day) in &values {
         let cells: Vec<Cell> =
             [Cell::text(name)].into_iter().chain(day.iter().map(|value| Cell::number(*value))).collect();
         table.row(&cells);
     }
-    let about = format!("The stronger the colour, the more. Hours are in {}.", Text(&report.zone));
+    let about = format!("The stronger the colour, the more. Hours are in {}.", HtmlText(&report.zone));
     Figure { title, about, chart: heat::week("week", title, &values, shades), table }.html()
 }
 
@@ -87,7 +87,7 @@ fn days(report: &Report) -> String {
     let most = days.iter().map(|day| day.requests).max().unwrap_or(0);
     let shares: Vec<TimeShare> =
         days.iter().map(|day| TimeShare { requests: day.requests, denied: day.denied }).collect();
-    let bars = Bars {
+    let bars = BarChart {
         id: "days",
         title,
         description: &format!("Requests of each day, and denied ones; {} on the busiest.", grouped(most)),
@@ -97,7 +97,7 @@ fn days(report: &Report) -> String {
         bars: &shares,
         ticks: &ticks(days),
     };
-    let mut table = Table::new(title, &["day", "requests", "denied", "share"], 1).of("days", OF_DAYS);
+    let mut table = HtmlTable::new(title, &["day", "requests", "denied", "share"], 1).of("days", OF_DAYS);
     for DayReport { day, requests, denied } in days {
         let share = Cell::text(crate::output::share::percent(*denied, *requests));
         table.row(&[Cell::text(day), Cell::number(*requests), Cell::number(*denied), share]);

@@ -2,14 +2,14 @@
 
 use super::in_log::{ended_in_log, in_log};
 use super::{NAMED, busiest_trial, denials_of_trial, listed};
-use crate::gate::{GateResult, Held};
-use crate::output::Answer;
+use crate::gate::{GateResult, GateVerdict};
+use crate::output::CheckedReport;
 use crate::output::number::{about, counted, grouped};
 use crate::quoted::code;
-use crate::report::{Compared, QuotaReport, Report};
+use crate::report::{BaselineComparison, QuotaReport, Report};
 use crate::role::Role;
 
-pub(super) fn judgement(answer: &Answer) -> String {
+pub(super) fn judgement(answer: &CheckedReport) -> String {
     let report = &answer.report;
     let mut parts = Vec::new();
     parts.extend(gates(&answer.gates));
@@ -37,12 +37,12 @@ fn gates(gates: &[GateResult]) -> Option<String> {
     let GateResult { gate, measured, .. } = worst.clone().next()?;
     let gate = code(gate);
     Some(match (held, count) {
-        (Held::Held, 1) => format!("The gate {gate} held."),
-        (Held::Held, _) => format!("All {all} gates held."),
-        (Held::Failed, 1) => format!("The gate {gate} failed: {measured}."),
-        (Held::Failed, _) => format!("{count} of {all} gates failed: {gate} measured {measured}."),
-        (Held::NoAnswer, 1) => format!("The gate {gate} has no answer: {measured}."),
-        (Held::NoAnswer, _) => format!("{count} of {all} gates have no answer."),
+        (GateVerdict::Held, 1) => format!("The gate {gate} held."),
+        (GateVerdict::Held, _) => format!("All {all} gates held."),
+        (GateVerdict::Failed, 1) => format!("The gate {gate} failed: {measured}."),
+        (GateVerdict::Failed, _) => format!("{count} of {all} gates failed: {gate} measured {measured}."),
+        (GateVerdict::NoAnswer, 1) => format!("The gate {gate} has no answer: {measured}."),
+        (GateVerdict::NoAnswer, _) => format!("{count} of {all} gates have no answer."),
     })
 }
 
@@ -66,8 +66,10 @@ fn dead(report: &Report) -> Option<String> {
     }
 }
 
-fn compared_with_baseline(report: &Report, compared: &Compared) -> String {
-    let Compared { newly_denied, newly_allowed, newly_denied_clients, newly_allowed_clients, .. } = *compared;
+fn compared_with_baseline(report: &Report, compared: &BaselineComparison) -> String {
+    let BaselineComparison {
+        newly_denied, newly_allowed, newly_denied_clients, newly_allowed_clients, ..
+    } = *compared;
     let about = about(report.one_client_in);
     if (newly_denied, newly_allowed) == (0, 0) {
         return "Compared with the baseline, nothing changes.".to_owned();

@@ -9,7 +9,7 @@ pub(crate) use self::in_log::ended_in_log;
 use self::incident::incident;
 use self::judgement::judgement;
 use self::overview::overview;
-use super::Answer;
+use super::CheckedReport;
 use super::number::{about, counted, grouped};
 use crate::output::share::percent;
 use crate::quoted::code;
@@ -25,7 +25,7 @@ const UNNAMED: &str = "default";
 /// Clients from which on their share is said: that of fewer is seen at once.
 const MANY: u64 = 100;
 
-impl Answer {
+impl CheckedReport {
     /// Returns the three sentences that every form of the report opens with: what would be denied, to whom, and whether that
     /// is good. A sentence without anything to say is empty.
     ///

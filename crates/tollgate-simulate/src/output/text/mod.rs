@@ -7,14 +7,14 @@ mod when;
 
 use std::fmt;
 
-use super::Answer;
+use super::CheckedReport;
 use super::number::{counted, grouped, lasting, moment, shares};
 use super::read::read_section;
 use super::routes::routes;
 use super::screen::Screen;
 use super::style::{Paint, Style};
 use super::table::Table;
-use crate::gate::{GateResult, Held};
+use crate::gate::{GateResult, GateVerdict};
 use crate::output::share::percent;
 use crate::quoted::code;
 use crate::report::{PolicyReport, Report};
@@ -26,7 +26,7 @@ pub(crate) const ON_TRIAL: &str =
 /// The title of a table.
 pub(crate) const NEWLY_ALLOWED: &str = "Clients that are newly allowed, with what was denied before";
 
-impl Answer {
+impl CheckedReport {
     /// Returns the report for a terminal of 80 columns.
     #[must_use]
     pub fn text(&self, style: Style) -> String {
@@ -55,7 +55,7 @@ impl Answer {
 }
 
 /// Writes the text without colour.
-impl fmt::Display for Answer {
+impl fmt::Display for CheckedReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(Style::Plain))
     }
@@ -69,9 +69,9 @@ fn gate_results(screen: &mut Screen, gates: &[GateResult]) {
     let widest = gates.iter().map(|gate| gate.held.words().len()).max().unwrap_or(0);
     for GateResult { gate, held, measured, allowed, .. } in gates {
         let paint = match held {
-            Held::Held => Paint::Green,
-            Held::NoAnswer => Paint::Yellow,
-            Held::Failed => Paint::Red,
+            GateVerdict::Held => Paint::Green,
+            GateVerdict::NoAnswer => Paint::Yellow,
+            GateVerdict::Failed => Paint::Red,
         };
         let text = format!("{}: {measured}; allowed: {allowed}", code(gate));
         screen.beside(paint, held.words(), widest, text);
@@ -171,7 +171,7 @@ fn read(screen: &mut Screen, report: &Report) {
     }
 }
 
-impl Held {
+impl GateVerdict {
     /// In words.
     pub(crate) const fn words(self) -> &'static str {
         match self {

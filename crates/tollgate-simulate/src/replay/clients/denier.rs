@@ -1,13 +1,13 @@
 //! What has denied requests of a client.
 
-use super::packed::Packed;
+use super::packed::PackedNumber;
 
 /// Which policy has denied requests of one client, in two bytes.
 ///
 /// It tells whether another one than a given policy has, which is all that is needed to report the rest of a client's
 /// denials if that policy has another limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Denier(Packed<2>);
+pub(crate) struct Denier(PackedNumber<2>);
 
 impl Denier {
     const NONE: u64 = 0;
@@ -16,12 +16,12 @@ impl Denier {
     /// The policy with this track, if its denials are told apart from those of others.
     pub(crate) fn of(track: usize) -> Option<Self> {
         let number = (track as u64).saturating_add(1);
-        (number < Self::OTHERS).then(|| Self(Packed::of(number)))
+        (number < Self::OTHERS).then(|| Self(PackedNumber::of(number)))
     }
 
     /// Several policies, or one whose denials are not told apart.
     pub(crate) fn others() -> Self {
-        Self(Packed::of(Self::OTHERS))
+        Self(PackedNumber::of(Self::OTHERS))
     }
 
     /// Notes that this one has denied a request.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use percent_encoding::percent_decode_str;
 use tollgate_policy::{Attributes, Identity};
 
-use crate::followed::{Subjects, digest, name};
+use crate::followed::{FollowedClients, digest, name};
 use crate::report::RouteReport;
 
 /// The segments of routes that are values of clients, with the names of these. If not all clients are followed, the names
@@ -14,7 +14,7 @@ use crate::report::RouteReport;
 /// A client that has several values is known by each of them only if it is among the `listed` names.
 pub(crate) fn clients_in_routes(
     routes: &[RouteReport],
-    subjects: &Subjects,
+    subjects: &FollowedClients,
     listed: &[&str],
 ) -> BTreeMap<String, String> {
     let listed = listed.iter().flat_map(|name| name.split(", ")).filter_map(|part| part.split_once('='));

@@ -33,7 +33,7 @@ struct Compact {
 
 /// The outcomes of one client's requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Client {
+pub(crate) struct ClientRecord {
     pub(crate) requests: u64,
     pub(crate) denied: u64,
     /// Requests that the policies to compare with deny.
@@ -135,14 +135,14 @@ impl Clients {
     }
 
     /// The clients that made requests, with their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Client)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, ClientRecord)> {
         self.0
             .iter()
-            .map(|(number, client)| (number, Client::of(client)))
+            .map(|(number, client)| (number, ClientRecord::of(client)))
             .filter(|(_, client)| client.requests > 0)
     }
 
-    pub(crate) fn count(&self, is_counted: impl Fn(&Client) -> bool) -> u64 {
+    pub(crate) fn count(&self, is_counted: impl Fn(&ClientRecord) -> bool) -> u64 {
         self.iter().filter(|(_, client)| is_counted(client)).count() as u64
     }
 
@@ -152,8 +152,8 @@ impl Clients {
     }
 
     /// A client, by its number.
-    pub(crate) fn get(&self, number: u32) -> Option<Client> {
-        self.0.get(number).map(Client::of)
+    pub(crate) fn get(&self, number: u32) -> Option<ClientRecord> {
+        self.0.get(number).map(ClientRecord::of)
     }
 
     /// How many requests of a client were denied.
@@ -172,7 +172,7 @@ impl Clients {
     }
 
     /// The clients that were denied most often.
-    pub(crate) fn most_denied(&self, most: usize) -> Vec<(u32, Client)> {
+    pub(crate) fn most_denied(&self, most: usize) -> Vec<(u32, ClientRecord)> {
         most_denied(self.iter().filter(|(_, client)| client.denied > 0).collect(), most, |client| {
             client.denied
         })
@@ -181,12 +181,12 @@ impl Clients {
 
 /// Those of the clients that were denied most often, as `denied` counts it, the first of them first.
 pub(crate) fn most_denied(
-    mut clients: Vec<(u32, Client)>,
+    mut clients: Vec<(u32, ClientRecord)>,
     most: usize,
-    denied: impl Fn(&Client) -> u64,
-) -> Vec<(u32, Client)> {
+    denied: impl Fn(&ClientRecord) -> u64,
+) -> Vec<(u32, ClientRecord)> {
     // Numbers are in the order of first requests, and the same for the same log.
-    let order = |(number, client): &(u32, Client)| (std::cmp::Reverse(denied(client)), *number);
+    let order = |(number, client): &(u32, ClientRecord)| (std::cmp::Reverse(denied(client)), *number);
     if clients.len() > most {
         clients.select_nth_unstable_by_key(most, order);
         clients.truncate(most);
@@ -195,7 +195,7 @@ pub(crate) fn most_denied(
     clients
 }
 
-impl Client {
+impl ClientRecord {
     fn of(compact: &Compact) -> Self {
         let Compact { first, last, requests, denied, denied_before, denier, class } = *compact;
         let (requests, denied, denied_before) = (requests.get(), denied.get(), denied_before.get());

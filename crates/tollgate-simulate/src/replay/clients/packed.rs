@@ -4,16 +4,16 @@ use tollgate::Timestamp;
 
 /// A number in this many bytes, at most 7. A greater one becomes the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Packed<const BYTES: usize>([u8; BYTES]);
+pub(crate) struct PackedNumber<const BYTES: usize>([u8; BYTES]);
 
 /// A count. It saturates where the engine's counts do, above 10^12.
-pub(crate) type Count = Packed<5>;
+pub(crate) type Count = PackedNumber<5>;
 
 /// A point in time in milliseconds, a million years around 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Moment(Packed<7>);
+pub(crate) struct Moment(PackedNumber<7>);
 
-impl<const BYTES: usize> Packed<BYTES> {
+impl<const BYTES: usize> PackedNumber<BYTES> {
     const GREATEST: u64 = (1 << (8 * BYTES)) - 1;
 
     #[inline]
@@ -34,7 +34,7 @@ impl<const BYTES: usize> Packed<BYTES> {
     }
 }
 
-impl<const BYTES: usize> Default for Packed<BYTES> {
+impl<const BYTES: usize> Default for PackedNumber<BYTES> {
     fn default() -> Self {
         Self([0; BYTES])
     }
@@ -46,7 +46,7 @@ impl Moment {
 
     pub(crate) fn at(time: Timestamp) -> Self {
         let shifted = time.as_unix_millis().clamp(-Self::SHIFT, Self::SHIFT - 1) + Self::SHIFT;
-        Self(Packed::of(shifted.cast_unsigned()))
+        Self(PackedNumber::of(shifted.cast_unsigned()))
     }
 
     pub(crate) fn time(self) -> Timestamp {

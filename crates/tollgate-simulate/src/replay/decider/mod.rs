@@ -29,7 +29,7 @@ struct LogClock {
 }
 
 /// What was decided on a request.
-pub(crate) struct Decided {
+pub(crate) struct DecidedRequest {
     /// The time at which it is replayed.
     pub(crate) now: Timestamp,
     /// The digest of its client's key.
@@ -42,16 +42,16 @@ pub(crate) struct Decided {
 }
 
 /// Requests, and what was decided on them.
-pub(crate) struct Part<'h> {
+pub(crate) struct RequestPart<'h> {
     pub(crate) hits: Vec<Hit<'h>>,
     /// The decisions on these requests, up to an error. Before they are made, those on earlier requests, which the thread
     /// that decides drops: each holds an `Arc` of its policies.
-    pub(crate) decided: Vec<Decided>,
+    pub(crate) decided: Vec<DecidedRequest>,
     /// The reason why not all were decided on.
     pub(crate) error: Option<ReplayError>,
 }
 
-impl<'h> Part<'h> {
+impl<'h> RequestPart<'h> {
     /// Takes the next requests, at most [`PART`].
     pub(crate) fn of(hits: &mut impl Iterator<Item = Hit<'h>>) -> Self {
         // A filtered iterator knows only an upper bound; without it, both would grow step by step.
@@ -93,15 +93,19 @@ impl Decider {
     }
 
     /// Decides on each request as of its time, in place of earlier decisions.
-    pub(crate) fn decide(&mut self, part: &mut Part<'_>) {
-        let Part { hits, decided, error } = part;
+    pub(crate) fn decide(&mut self, part: &mut RequestPart<'_>) {
+        let RequestPart { hits, decided, error } = part;
         decided.clear();
         let result = hits.chunks(BATCH).try_for_each(|hits| self.decide_some(hits, decided));
         *error = result.err();
     }
 
     /// Finds out what applies to all of these requests first, so that their counters are prefetched together.
-    fn decide_some(&mut self, hits: &[Hit<'_>], decided: &mut Vec<Decided>) -> Result<(), ReplayError> {
+    fn decide_some(
+        &mut self,
+        hits: &[Hit<'_>],
+        decided: &mut Vec<DecidedRequest>,
+    ) -> Result<(), ReplayError> {
         let Self { clock, engine, baseline, client } = self;
         let asked = || hits.iter().map(|hit| hit.damaged.is_none().then_some(&hit.attributes));
         let outcomes = engine.outcomes(asked());
@@ -121,7 +125,7 @@ impl Decider {
             };
             let (digest, verdict) =
                 (digest_of(client, hit, outcome.as_ref().and_then(matched)), Verdict::of(&decision));
-            decided.push(Decided { now, digest, decision, verdict, before });
+            decided.push(DecidedRequest { now, digest, decision, verdict, before });
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ mod timeline;
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 
-use self::calendar::{Calendar, Share};
-use self::timeline::Bars;
+use self::calendar::{Calendar, RequestCounts};
+use self::timeline::TimelineBars;
 use super::verdict::Verdict;
 use crate::report::{Peak, PeakLength, PeakReport, Timeline};
 use crate::routes::Busiest;
@@ -17,20 +17,20 @@ use crate::time::written;
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) calendar: Calendar,
-    bars: Bars,
+    bars: TimelineBars,
     seconds: BusiestIntervals,
     minutes: BusiestIntervals,
     /// The first request, and the last.
     span: Option<(Timestamp, Timestamp)>,
     /// The second of the last request, and its requests, which are in none of the above yet.
     second: i64,
-    open: Requests,
+    open: SecondCounts,
 }
 
 /// Requests of an interval.
 #[derive(Debug, Clone, Copy, Default)]
-struct Requests {
-    share: Share,
+struct SecondCounts {
+    share: RequestCounts,
     admitted: u64,
 }
 
@@ -51,12 +51,12 @@ impl Load {
     pub(crate) fn new(zone: TimeZone) -> Self {
         Self {
             calendar: Calendar::new(zone),
-            bars: Bars::default(),
+            bars: TimelineBars::default(),
             seconds: BusiestIntervals::new(1_000),
             minutes: BusiestIntervals::new(60_000),
             span: None,
             second: 0,
-            open: Requests::default(),
+            open: SecondCounts::default(),
         }
     }
 
@@ -105,7 +105,7 @@ impl Load {
     fn begin(&mut self, now: Timestamp, second: i64) {
         self.span = Some((now, now));
         self.second = second;
-        self.bars = Bars::new(second, self.calendar.zone());
+        self.bars = TimelineBars::new(second, self.calendar.zone());
     }
 
     /// Notes the requests of the open second, and begins another one.
@@ -126,7 +126,7 @@ impl BusiestIntervals {
     }
 
     /// Notes the requests of a second.
-    fn note(&mut self, second: Timestamp, requests: Requests) {
+    fn note(&mut self, second: Timestamp, requests: SecondCounts) {
         self.requests.note(second, requests.share.requests);
         self.admitted.note(second, requests.admitted);
     }

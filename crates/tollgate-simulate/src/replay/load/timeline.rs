@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 
-use super::calendar::Share;
+use super::calendar::RequestCounts;
 use crate::report::{TimeShare, Timeline};
 use crate::time::written;
 
@@ -47,22 +47,22 @@ const MONDAY: i64 = 3 * DAY;
 
 /// Bars of equal length from the first request to the last. Times never go back.
 #[derive(Debug)]
-pub(crate) struct Bars {
+pub(crate) struct TimelineBars {
     /// What is added to seconds, so that hours, days and weeks of the zone begin at multiples.
     shift: i64,
     step: i64,
     /// The number of the first bar, counted from the Monday.
     first: i64,
-    bars: Vec<Share>,
+    bars: Vec<RequestCounts>,
 }
 
-impl Default for Bars {
+impl Default for TimelineBars {
     fn default() -> Self {
         Self { shift: MONDAY, step: 1, first: 0, bars: Vec::new() }
     }
 }
 
-impl Bars {
+impl TimelineBars {
     /// Without requests so far, of which the first is in this second.
     pub(crate) fn new(second: i64, zone: &TimeZone) -> Self {
         let time = jiff::Timestamp::from_second(second);
@@ -72,14 +72,14 @@ impl Bars {
     }
 
     /// Notes the requests of a second.
-    pub(crate) fn note(&mut self, second: i64, requests: Share) {
+    pub(crate) fn note(&mut self, second: i64, requests: RequestCounts) {
         let second = second.saturating_add(self.shift);
         while second.div_euclid(self.step) - self.first >= MOST_KEPT as i64 {
             self.coarsen();
         }
         let Ok(place) = usize::try_from(second.div_euclid(self.step) - self.first) else { return };
         if place >= self.bars.len() {
-            self.bars.resize(place + 1, Share::default());
+            self.bars.resize(place + 1, RequestCounts::default());
         }
         if let Some(bar) = self.bars.get_mut(place) {
             bar.add(requests);
@@ -111,14 +111,14 @@ impl Bars {
     }
 
     /// The same in bars of another step, a multiple of the one now: the number of the first, and all of them.
-    fn merged(&self, step: i64) -> (i64, Vec<Share>) {
+    fn merged(&self, step: i64) -> (i64, Vec<RequestCounts>) {
         let factor = step / self.step;
         let first = self.first.div_euclid(factor);
         let mut bars = Vec::new();
         for (place, share) in (self.first..).zip(&self.bars) {
             let Ok(place) = usize::try_from(place.div_euclid(factor) - first) else { break };
             if place >= bars.len() {
-                bars.resize(place + 1, Share::default());
+                bars.resize(place + 1, RequestCounts::default());
             }
             if let Some(bar) = bars.get_mut(place) {
                 bar.add(*share);

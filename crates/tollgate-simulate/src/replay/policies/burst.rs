@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::Timestamp;
 
-use crate::replay::clients::packed::Packed;
+use crate::replay::clients::packed::PackedNumber;
 use crate::replay::clients::per_client::PerClient;
 
 /// Most admissions that are remembered, of all quotas together: 128 MiB.
@@ -20,7 +20,7 @@ pub(crate) struct Burst {
     /// Admissions of the last window's length, the oldest first.
     recent: VecDeque<(Timestamp, u32, u32)>,
     /// Units among them, by client: fewer than twice the greatest limit.
-    of_clients: PerClient<Packed<6>>,
+    of_clients: PerClient<PackedNumber<6>>,
     /// The units of the fullest interval, and the limit then.
     most: (u64, u64),
     is_lost: bool,
@@ -93,7 +93,7 @@ impl Burst {
 
     fn add(&mut self, client: u32, change: impl Fn(u64) -> u64) -> u64 {
         let Some(of_client) = self.of_clients.of(client) else { return 0 };
-        *of_client = Packed::of(change(of_client.get()));
+        *of_client = PackedNumber::of(change(of_client.get()));
         of_client.get()
     }
 }

@@ -10,7 +10,7 @@ use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind, QuotaSpec};
 
 use self::calculable::is_calculable;
 use self::classes::ByClass;
-use self::quota::{QuotaTrack, Seen};
+use self::quota::{QuotaRequest, QuotaTrack};
 use super::clients::Met;
 use super::clients::per_client::PerClient;
 use super::statuses::DeniedStatuses;
@@ -198,7 +198,7 @@ impl Tracks {
     }
 
     /// Notes one charge of the policy begun last.
-    pub(crate) fn note(&mut self, track: usize, place: usize, seen: Seen<'_>) {
+    pub(crate) fn note(&mut self, track: usize, place: usize, seen: QuotaRequest<'_>) {
         let quota = self.tracks.get_mut(track).and_then(|track| track.quotas.get_mut(place));
         if let Some(quota) = quota {
             self.admissions -= quota.burst.len();

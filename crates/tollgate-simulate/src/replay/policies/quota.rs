@@ -28,12 +28,12 @@ pub(crate) struct QuotaTrack {
     pub(crate) windows: Histogram,
     pub(crate) longest_wait: Duration,
     pub(crate) burst: Burst,
-    clients: PerClient<Client>,
+    clients: PerClient<ClientWindows>,
 }
 
 /// The windows of one client, in 25 bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Client {
+struct ClientWindows {
     /// The window that was asked about last.
     start: Moment,
     asked: Count,
@@ -44,7 +44,7 @@ struct Client {
 
 /// A request as a quota saw it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct QuotaRequest<'a> {
     /// `None` if the client is not followed.
     pub(crate) client: Option<u32>,
     /// How many clients one that is followed stands for.
@@ -70,8 +70,8 @@ impl QuotaTrack {
         }
     }
 
-    pub(crate) fn note(&mut self, seen: Seen<'_>) {
-        let Seen { client, one_in, cost, state } = seen;
+    pub(crate) fn note(&mut self, seen: QuotaRequest<'_>) {
+        let QuotaRequest { client, one_in, cost, state } = seen;
         self.requests += 1;
         if !state.has_room() {
             self.denied += 1;
@@ -135,7 +135,7 @@ impl QuotaTrack {
     }
 }
 
-impl Client {
+impl ClientWindows {
     fn close(&mut self, one_in: u64, windows: &mut Histogram, denied: &mut u64) {
         if self.asked.get() > 0 {
             windows.add_times(self.asked.get(), one_in);

@@ -11,16 +11,16 @@ use tollgate_policy::{Policies, PolicyKind};
 use self::quota::DeniedClients;
 use super::clients::examples::Examples;
 use super::clients::in_routes::clients_in_routes;
-use super::clients::{Client, Clients, most_denied};
+use super::clients::{ClientRecord, Clients, most_denied};
 use super::load::calendar;
 use super::noter::Noter;
 use super::policies::CLIENT;
 use super::{Replay, rungs};
-use crate::followed::Subjects;
-use crate::gate::{Askable, Gate, GateError};
+use crate::followed::FollowedClients;
+use crate::gate::{Gate, GateError, KnownNames};
 use crate::report::{
-    BusyClient, Compared, DayReport, DeniedClient, FullestWindow, Note, PolicyReport, Reason, Report,
-    TimeShare,
+    BaselineComparison, BusyClient, DayReport, DeniedClient, FullestWindow, Note, PolicyReport, Report,
+    TimeShare, UndecidedReason,
 };
 use crate::role::Role;
 use crate::time::written;
@@ -31,7 +31,7 @@ impl Replay {
     pub fn report(self) -> Report {
         let Self { decider, mut noter } = self;
         for track in noter.tracks.iter_mut() {
-            let one_in = noter.subjects.get(track.subject).map_or(1, Subjects::one_in);
+            let one_in = noter.subjects.get(track.subject).map_or(1, FollowedClients::one_in);
             track.quotas.iter_mut().for_each(|quota| quota.close(one_in));
         }
         noter.all.load.end();
@@ -59,7 +59,7 @@ impl Replay {
         let policies = noter.tracks.iter().map(|track| (&*track.name, track.role));
         let classes = noter.options.classes.names();
         let others = ["others"].into_iter().filter(|_| noter.options.classes.len() > 0);
-        let askable = Askable {
+        let askable = KnownNames {
             policies: policies.collect(),
             classes: classes.chain(others).collect(),
             is_compared: decider.is_comparing(),
@@ -70,13 +70,13 @@ impl Replay {
 
 impl Noter {
     fn figures(&self, policies: &Policies, is_compared: bool) -> Report {
-        let one_client_in = self.subjects.get(CLIENT).map_or(1, Subjects::one_in);
+        let one_client_in = self.subjects.get(CLIENT).map_or(1, FollowedClients::one_in);
         let all = &self.all;
         let verdicts = all.verdicts;
-        let mut undecided_reasons: Vec<Reason> = all
+        let mut undecided_reasons: Vec<UndecidedReason> = all
             .undecided
             .iter()
-            .map(|(reason, requests)| Reason { reason: reason.clone(), requests: *requests })
+            .map(|(reason, requests)| UndecidedReason { reason: reason.clone(), requests: *requests })
             .collect();
         undecided_reasons.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason)));
         let span = all.load.span();
@@ -129,7 +129,7 @@ impl Noter {
         let denied_clients = DeniedClients::of(&self.all.clients);
         let reports = self.tracks.iter().enumerate().filter_map(|(number, track)| {
             let policy = policies.as_slice().get(track.policy)?;
-            let one_client_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
+            let one_client_in = self.subjects.get(track.subject).map_or(1, FollowedClients::one_in);
             let quotas = (0..).zip(&track.quotas).filter(|(_, quota)| {
                 // A table of overrides may have thousands, most of which no request had.
                 quota.of_override.is_none() || quota.requests > 0
@@ -162,7 +162,7 @@ impl Noter {
     fn most_denied_on_trial(&self) -> Vec<DeniedClient> {
         let clients = self.all.clients.iter().filter_map(|(number, client)| {
             let denied = self.all.tried.get(number).copied().filter(|times| *times > 0)?;
-            Some((number, Client { denied: denied.into(), ..client }))
+            Some((number, ClientRecord { denied: denied.into(), ..client }))
         });
         let clients = most_denied(clients.collect(), self.options.listed_clients, |client| client.denied);
         self.listed(clients, &self.all.tried_examples, |role| !role.is_enforced())
@@ -171,7 +171,7 @@ impl Noter {
     /// The clients as the report lists them, with their fullest windows under policies of some roles.
     fn listed(
         &self,
-        clients: Vec<(u32, Client)>,
+        clients: Vec<(u32, ClientRecord)>,
         examples: &Examples,
         is_of_interest: fn(Role) -> bool,
     ) -> Vec<DeniedClient> {
@@ -229,16 +229,16 @@ impl Noter {
         clients.collect()
     }
 
-    fn compared(&self, one_client_in: u64) -> Compared {
+    fn compared(&self, one_client_in: u64) -> BaselineComparison {
         let verdicts = &self.all.verdicts;
-        let is_newly_denied = |client: &Client| client.denied > 0 && client.denied_before == 0;
-        let is_newly_allowed = |client: &Client| client.denied == 0 && client.denied_before > 0;
+        let is_newly_denied = |client: &ClientRecord| client.denied > 0 && client.denied_before == 0;
+        let is_newly_allowed = |client: &ClientRecord| client.denied == 0 && client.denied_before > 0;
         let clients: &Clients = &self.all.clients;
         let newly = clients.iter().filter(|(_, client)| is_newly_denied(client)).collect();
         let newly = most_denied(newly, self.options.listed_clients, |client| client.denied);
         let allowed = clients.iter().filter(|(_, client)| is_newly_allowed(client)).collect();
         let allowed = most_denied(allowed, self.options.listed_clients, |client| client.denied_before);
-        Compared {
+        BaselineComparison {
             denied_before: verdicts.denied_before,
             newly_denied: verdicts.newly_denied,
             newly_allowed: verdicts.newly_allowed,
@@ -289,7 +289,7 @@ impl Noter {
         if self.all.late > 0 {
             notes.push(Note::OutOfOrder { requests: self.all.late });
         }
-        let one_in = self.subjects.iter().map(Subjects::one_in).max().unwrap_or(1);
+        let one_in = self.subjects.iter().map(FollowedClients::one_in).max().unwrap_or(1);
         if one_in > 1 {
             let is_short_of_class_bytes = self.is_short_of_class_bytes;
             notes.push(Note::FollowedClients { one_in, is_short_of_class_bytes });
@@ -314,7 +314,7 @@ impl Noter {
     }
 }
 
-impl calendar::Share {
+impl calendar::RequestCounts {
     const fn reported(&self) -> TimeShare {
         TimeShare { requests: self.requests, denied: self.denied }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::curve::{Curve, Others, Point};
-use crate::followed::Subjects;
+use crate::followed::FollowedClients;
 use crate::histogram::Histogram;
 use crate::limits::bound;
 use crate::limits::bound::BUDGET;
@@ -14,7 +14,7 @@ use crate::replay::noter::Noter;
 use crate::replay::policies::quota::QuotaTrack;
 use crate::replay::policies::{CLIENT, PolicyTrack};
 use crate::replay::rungs::TriedLimit;
-use crate::report::{QuotaReport, Spread};
+use crate::report::{Quantiles, QuotaReport};
 
 /// The clients with denied requests, by what has denied them.
 pub(crate) struct DeniedClients<'a> {
@@ -52,7 +52,7 @@ impl Noter {
             windows: quota.windows.count(),
             denied_windows: quota.denied_windows,
             longest_wait: quota.longest_wait.as_secs_f64(),
-            most: Spread::of(&maxima),
+            most: Quantiles::of(&maxima),
             burst: quota.burst.most().filter(|_| limit > 0),
             curve: self.curve(track, place, &maxima, denied_clients)?,
         })
@@ -67,7 +67,7 @@ impl Noter {
     ) -> Option<Curve> {
         let track = self.tracks.of(number)?;
         let quota = track.quotas.get(place)?;
-        let one_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
+        let one_in = self.subjects.get(track.subject).map_or(1, FollowedClients::one_in);
         let limit = quota.quota.quota().limit();
         if track.is_calculable {
             let others = self.others(number, track, quota, denied_clients);
@@ -77,7 +77,7 @@ impl Noter {
             let set_by = bound.and_then(|bound| self.setters(track, quota, bound, one_in));
             return Some(Curve { set_by, ..curve });
         }
-        let one_client_in = self.subjects.get(CLIENT).map_or(1, Subjects::one_in);
+        let one_client_in = self.subjects.get(CLIENT).map_or(1, FollowedClients::one_in);
         let is_enforced = track.role.is_enforced();
         let replayed = Point {
             limit,
@@ -141,7 +141,7 @@ impl Noter {
     }
 }
 
-impl Spread {
+impl Quantiles {
     /// Where the values of a histogram lie, if there are any.
     pub(crate) fn of(values: &Histogram) -> Option<Self> {
         Some(Self {

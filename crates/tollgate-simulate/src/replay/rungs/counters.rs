@@ -37,7 +37,7 @@ const FIRST: u32 = 3;
 const LINE: usize = 8;
 
 /// One slot.
-pub(super) struct Slot<'a> {
+pub(super) struct CounterSlot<'a> {
     end: &'a mut u64,
     used: &'a mut [u64],
     ends: &'a mut [u64],
@@ -77,12 +77,12 @@ impl Counters {
     }
 
     /// The slot at this place.
-    pub(super) fn slot(&mut self, place: usize) -> Option<Slot<'_>> {
+    pub(super) fn slot(&mut self, place: usize) -> Option<CounterSlot<'_>> {
         let (limits, opening, stride) = (self.limits, self.opening, self.stride);
         let slot = self.words.get_mut(place + END..place + stride)?;
         let (end, rest) = slot.split_first_mut()?;
         let (used, ends) = rest.split_at_mut_checked(limits)?;
-        Some(Slot { end, used, ends, opening })
+        Some(CounterSlot { end, used, ends, opening })
     }
 
     /// Prefetches the memory of a key.
@@ -143,7 +143,7 @@ const fn halves(digest: u128) -> [u64; 2] {
     [(digest >> 64) as u64, digest as u64]
 }
 
-impl Slot<'_> {
+impl CounterSlot<'_> {
     /// Enters the window that is open now, which ends then unless it opens at its first unit.
     pub(super) fn enter(&mut self, now: Timestamp, end: Timestamp) {
         if self.opening.is_some() {

@@ -33,13 +33,13 @@ pub(super) struct Ladder {
 /// One policy of a ladder. Of others, it has no places.
 #[derive(Default)]
 struct LadderTrack {
-    places: Vec<Place>,
+    places: Vec<CountedQuota>,
     /// What the policy denies under its own rungs.
     denials: Denials,
 }
 
 /// How a quota is counted.
-struct Place {
+struct CountedQuota {
     counters: usize,
     count_denied: CountDenied,
     /// The limit under each rung, if some rungs change it.
@@ -96,7 +96,7 @@ impl Ladder {
                 let today = quota.quota().limit();
                 let limits = rungs.iter().map(|rung| if is_changed(&rung) { rung.limit } else { today });
                 let limits = rungs.iter().any(|rung| is_changed(&rung)).then(|| limits.collect());
-                Place { counters, count_denied: quota.count_denied(), limits }
+                CountedQuota { counters, count_denied: quota.count_denied(), limits }
             });
             LadderTrack { places: places.collect(), denials }
         });
@@ -129,7 +129,7 @@ impl Ladder {
         let (now, cost) = (state.now(), u64::from(cost));
         let Some(end) = state.window().map(|window| window.end()) else { return self.lose() };
         let place_of = self.tracks.get(track).and_then(|track| track.places.get(place));
-        let Some(Place { counters, count_denied, limits: own }) = place_of else { return };
+        let Some(CountedQuota { counters, count_denied, limits: own }) = place_of else { return };
         let Some(counters) = self.counters.get_mut(*counters) else { return };
         let before = counters.words();
         let max_words = (self.max_words + before).saturating_sub(self.words);
@@ -170,7 +170,7 @@ impl Ladder {
         let denied = charges.iter().fold(0, |denied, asked| denied | asked.without_room);
         for asked in &charges {
             let place = self.tracks.get(asked.track).and_then(|track| track.places.get(asked.place));
-            let Some(Place { counters, count_denied, .. }) = place else { continue };
+            let Some(CountedQuota { counters, count_denied, .. }) = place else { continue };
             let charged = match count_denied {
                 CountDenied::No => !denied,
                 // The counter that denied it, unless the cost is above the limit.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::scale::Scale;
 use super::{across, below, key, open, room, short};
-use crate::output::html::escape::Text;
+use crate::output::html::escape::HtmlText;
 use crate::report::{Report, TimeShare};
 
 const HEIGHT: u32 = 150;
@@ -19,7 +19,7 @@ pub(crate) fn shades(report: &Report) -> String {
 }
 
 /// Bars from left to right.
-pub(crate) struct Bars<'a> {
+pub(crate) struct BarChart<'a> {
     pub(crate) id: &'a str,
     pub(crate) title: &'a str,
     /// A sentence that says the same.
@@ -35,7 +35,7 @@ pub(crate) struct Bars<'a> {
     pub(crate) ticks: &'a [(f64, String)],
 }
 
-impl Bars<'_> {
+impl BarChart<'_> {
     pub(crate) fn html(&self) -> String {
         let count = self.bars.len().max(1) as f64;
         let most = self.bars.iter().map(|bar| bar.requests).max().unwrap_or(0);
@@ -48,10 +48,10 @@ impl Bars<'_> {
             "<div class=\"{}\" data-at=\"{}\" data-from=\"0\" data-says=\"{}\">\n",
             room(longest),
             places.join(" "),
-            Text(self.says)
+            HtmlText(self.says)
         );
         // Writing into a string does not fail.
-        let _ = writeln!(html, "<p class=\"unit\">{}</p>", Text(self.unit));
+        let _ = writeln!(html, "<p class=\"unit\">{}</p>", HtmlText(self.unit));
         open(&mut html, self.id, "plot", HEIGHT, self.title, self.description);
         let y = |value: u64| f64::from(HEIGHT) * (1.0 - scale.place(value));
         for tick in scale.ticks().iter().skip(1) {
@@ -80,7 +80,7 @@ impl Bars<'_> {
         );
         across(&mut html, "base", f64::from(HEIGHT), "0");
         below(&mut html, HEIGHT, self.ticks.iter().map(|(place, text)| (place / count, text.clone())));
-        let _ = writeln!(html, "</svg>\n<p class=\"unit along\">{}</p>\n</div>", Text(self.along));
+        let _ = writeln!(html, "</svg>\n<p class=\"unit along\">{}</p>\n</div>", HtmlText(self.along));
         html
     }
 }

@@ -9,8 +9,8 @@ pub(crate) mod scale;
 
 use std::fmt::Write as _;
 
-use super::escape::Text;
-use super::table::Table;
+use super::escape::HtmlText;
+use super::table::HtmlTable;
 
 /// A chart with its title and its table.
 pub(crate) struct Figure<'a> {
@@ -19,7 +19,7 @@ pub(crate) struct Figure<'a> {
     pub(crate) about: String,
     /// HTML of the chart itself.
     pub(crate) chart: String,
-    pub(crate) table: Table<'a>,
+    pub(crate) table: HtmlTable<'a>,
 }
 
 impl Figure<'_> {
@@ -27,7 +27,7 @@ impl Figure<'_> {
         let Self { title, about, chart, table } = self;
         format!(
             "<figure>\n<figcaption><h3>{}</h3><p>{about}</p></figcaption>\n{chart}{}</figure>\n",
-            Text(title),
+            HtmlText(title),
             table.folded("The same as a table")
         )
     }
@@ -60,8 +60,8 @@ fn open(svg: &mut String, id: &str, class: &str, height: u32, title: &str, descr
         svg,
         "<svg class=\"{class}\" height=\"{height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
          <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
-        Text(title),
-        Text(description)
+        HtmlText(title),
+        HtmlText(description)
     );
 }
 
@@ -72,7 +72,7 @@ fn across(svg: &mut String, class: &str, y: f64, text: &str) {
         "<line class=\"{class}\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
          <text x=\"-8\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
         y + 4.0,
-        Text(text)
+        HtmlText(text)
     );
 }
 
@@ -86,7 +86,7 @@ fn below(svg: &mut String, height: u32, values: impl Iterator<Item = (f64, Strin
              <text class=\"{class}\" x=\"{x:.2}%\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             height + 4,
             height + 17,
-            Text(text)
+            HtmlText(text)
         );
     }
 }

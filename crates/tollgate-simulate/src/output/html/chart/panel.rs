@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::scale::Scale;
 use super::{across, below, open, room, short};
-use crate::output::html::escape::Text;
+use crate::output::html::escape::HtmlText;
 use crate::output::number::grouped;
 
 const HEIGHT: u32 = 132;
@@ -22,7 +22,7 @@ pub(crate) struct Panel {
 }
 
 /// A limit that is marked in every picture.
-pub(crate) struct Mark {
+pub(crate) struct LimitMark {
     pub(crate) limit: u64,
     pub(crate) name: &'static str,
     /// The class of its line.
@@ -36,7 +36,7 @@ pub(crate) struct Panels<'a> {
     /// The limits of all values, in order.
     pub(crate) limits: &'a [u64],
     pub(crate) panels: &'a [Panel],
-    pub(crate) marks: &'a [Mark],
+    pub(crate) marks: &'a [LimitMark],
     /// The unit of limits.
     pub(crate) unit: &'a str,
     /// Whether only these limits were tried, so that points between them are not known.
@@ -65,7 +65,7 @@ impl Panels<'_> {
             ["", " one", " two"].get(self.marks.len()).copied().unwrap_or_default(),
             places.join(" "),
             self.skipped,
-            Text(self.says)
+            HtmlText(self.says)
         );
         // Writing into a string does not fail.
         let _ = start.map(|start| write!(html, " data-start=\"{start}\""));
@@ -74,7 +74,7 @@ impl Panels<'_> {
             self.picture(&mut html, number, panel, upwards, &across);
         }
         let logarithmic = if across.is_logarithmic() { ", logarithmic" } else { "" };
-        let _ = writeln!(html, "<p class=\"unit along\">{}{logarithmic}</p>\n</div>", Text(self.unit));
+        let _ = writeln!(html, "<p class=\"unit along\">{}{logarithmic}</p>\n</div>", HtmlText(self.unit));
         html
     }
 
@@ -152,7 +152,7 @@ impl Panel {
     }
 }
 
-impl Mark {
+impl LimitMark {
     fn line(&self, html: &mut String, x: f64, row: usize, is_named: bool) {
         let Self { limit, name, class } = self;
         let top = if is_named { -4 - 15 * row as i32 } else { 0 };
