@@ -132,7 +132,7 @@ fn the_page_shows_what_matters_and_says_what_it_leaves_out() {
             .unwrap_or_else(|| panic!("{caption}: {page}"));
         page[begin..].split("</table>").next().unwrap()
     };
-    for caption in ["What each policy does", "How tight each limit is", "Classes"] {
+    for caption in ["Policies", "How tight each limit is", "Classes"] {
         assert!(table(caption).contains("p0800"), "{}", table(caption));
     }
     for said in [" of 900 policies", " of 900 quotas", " of 900 files"] {

@@ -32,12 +32,12 @@ fn the_page_that_a_browser_looks_at_has_every_section() {
         "<p class=\"kicker\">Replay of 880 requests from 14 clients, ",
         "1 of 3 gates failed</h2>",
         "<h2>Policies</h2>",
-        "<h3>What each policy does</h3>",
+        "<h3>Policies</h3>",
         "<h3>How tight each limit is</h3>",
-        "<h3>Denied, by what the log answered</h3>",
-        "<h3>Load at its peak</h3>",
+        "<h3>Denied requests by their status in the log</h3>",
+        "<h3>Peak load</h3>",
         "<h2>Other limits</h2>",
-        "<h3>Differences</h3>",
+        "<h3>Compared with the policies of --baseline</h3>",
         "<h3>Clients that are newly denied</h3>",
         "<h3>Clients that are newly allowed",
         "<h3>Clients that are denied most often</h3>",
@@ -46,7 +46,7 @@ fn the_page_that_a_browser_looks_at_has_every_section() {
         "<h3>Requests over time</h3>",
         "<h3>Requests by day</h3>",
         "<h2>What was read</h2>",
-        "<h3>Why requests cannot be decided</h3>",
+        "cannot be decided, and would be answered with errors:",
         "<h3>Lines that could not be read</h3>",
         "<h3>Times without requests</h3>",
         " of 600 files: ",
@@ -104,7 +104,7 @@ fn routes_and_busiest_clients_show_what_is_denied() {
     let mut limited = busy();
     limited.report.routes = overview.report.routes.clone();
     limited.report.busiest_clients = overview.report.busiest_clients.clone();
-    for caption in ["All routes", "Busiest clients"] {
+    for caption in ["Routes", "Busiest clients"] {
         assert!(heads(&limited.html(), caption), "{caption}");
         assert!(!heads(&overview.html(), caption), "{caption}");
     }
@@ -114,7 +114,7 @@ fn routes_and_busiest_clients_show_what_is_denied() {
 /// The page of an empty log did not say which policies it was replayed with.
 #[test]
 fn policies_are_listed_also_without_requests() {
-    assert!(empty().html().contains("<h3>What each policy does</h3>"));
+    assert!(empty().html().contains("<h3>Policies</h3>"));
 }
 
 /// 1.4 % of errors and a saving of load looked like denials, and 0.003 % had a bar of one pixel.

@@ -1,53 +1,50 @@
 //! A curve as a table with bars.
 
-use super::number::grouped;
-use super::screen::Screen;
-use super::table::Table;
-use crate::report::PolicyReport;
-use crate::{Basis, Curve, Point, percent, share_of_clients};
+use super::section::{Cell, Column, Table};
+use super::share::share_of_clients;
+use crate::curve::{Basis, Curve, Point};
+use crate::report::{PolicyReport, QuotaReport};
 
-/// Limits of a curve that are shown.
-const SHOWN: usize = 12;
-
-/// Characters of the longest bar.
-const BAR: usize = 16;
-
-/// Writes a table of other limits.
-pub(super) fn table(screen: &mut Screen, curve: &Curve, policy: &PolicyReport) {
-    if curve.points.len() < 2 {
-        return;
+/// Returns a table of about so many other limits.
+pub(super) fn table(policy: &PolicyReport, quota: &QuotaReport, most: usize) -> Table {
+    let curve = &quota.curve;
+    let columns = vec![
+        Column::figure("limit"),
+        Column::part("requests", "share of requests").long("denied").denials().without_bar(),
+        Column::part("clients", "share of clients").long("denied clients").denials().without_bar(),
+        Column::figure("in total").long("total denied").denials(),
+        Column::figure("total denied clients").of_page(),
+        Column::words("").of_terminal().spare(0),
+        Column::words("").long("mark"),
+    ];
+    let mut table = Table::new(&format!("Other limits than {} {}", policy.title(), quota.title()), columns);
+    let shown = shown(curve, most);
+    let greatest = shown.iter().map(|point| point.denied).max().unwrap_or(0);
+    // Otherwise the total is what this limit denies.
+    let has_others = shown.iter().any(|point| point.total_denied.is_some_and(|total| total != point.denied));
+    for point in shown {
+        let Point { limit, denied, denied_clients, total_denied, total_denied_clients } = *point;
+        table.row(vec![
+            Cell::Count(limit),
+            Cell::Part(denied, policy.requests),
+            Cell::Part(denied_clients, policy.clients),
+            total_denied.filter(|_| has_others).map_or(Cell::Empty, Cell::Count),
+            total_denied_clients.map_or(Cell::Empty, Cell::Count),
+            Cell::Bar(denied, greatest),
+            Cell::Words(marks(curve, limit).join(", ")),
+        ]);
     }
-    let (requests, clients) = (policy.requests, policy.clients);
-    let basis = match curve.basis {
+    table
+}
+
+/// Says where the points of a curve are from.
+pub(super) fn basis(policy: &PolicyReport, curve: &Curve) -> String {
+    match curve.basis {
         Basis::Calculated if policy.one_client_in > 1 => {
             format!("estimated from one client in {}", policy.one_client_in)
         }
         Basis::Calculated => "exact".to_owned(),
         Basis::Tried => "replayed, with all other quotas unchanged".to_owned(),
-    };
-    screen.line(2, format_args!("what other limits would deny ({basis}):"));
-    let titles = ["limit", "requests", "", "clients", "", "in total", "", ""];
-    let mut table = Table::new(titles).left(0).bars([6, 7]).indent(4).denials([1, 2, 3, 4, 5]).spare([6]);
-    let shown = shown(curve);
-    let most = shown.iter().map(|point| point.denied).max().unwrap_or(0);
-    // Otherwise the total is what this limit denies.
-    let has_others = shown.iter().any(|point| point.total_denied.is_some_and(|total| total != point.denied));
-    for point in shown {
-        let Point { limit, denied, denied_clients, total_denied, .. } = *point;
-        table.row([
-            grouped(limit),
-            grouped(denied),
-            percent(denied, requests),
-            grouped(denied_clients),
-            percent(denied_clients, clients),
-            total_denied.filter(|_| has_others).map(grouped).unwrap_or_default(),
-            bar(denied, most),
-            marks(curve, limit).join(", "),
-        ]);
-    }
-    screen.table(&table);
-    if let Some(suggested) = suggested(curve) {
-        screen.line(4, suggested);
     }
 }
 
@@ -64,7 +61,7 @@ pub(crate) fn legend(curve: &Curve) -> Option<String> {
 }
 
 /// Says what the suggested limit of a curve means. This differs between curves.
-fn suggested(curve: &Curve) -> Option<String> {
+pub(super) fn suggested(curve: &Curve) -> Option<String> {
     let share = share_of_clients(curve.suggested_budget.filter(|_| curve.suggested.is_some())?);
     let set_by =
         curve.set_by.as_ref().map_or_else(String::new, |set_by| format!("; {}", set_by.remark("client", "")));
@@ -86,20 +83,12 @@ pub(super) fn legend_of<'a>(curves: impl Iterator<Item = &'a Curve> + Clone) -> 
 }
 
 /// The points to show: those with a mark, and others at about equal distances.
-fn shown(curve: &Curve) -> Vec<&Point> {
+fn shown(curve: &Curve, most: usize) -> Vec<&Point> {
     let points = &curve.points;
-    let step = points.len().div_ceil(SHOWN).max(1);
+    let step = points.len().div_ceil(most).max(1);
     let is_last = |place: usize| place + 1 == points.len();
     let shown = points.iter().enumerate().filter(|(place, point)| {
         place.is_multiple_of(step) || is_last(*place) || !marks(curve, point.limit).is_empty()
     });
     shown.map(|(_, point)| point).collect()
-}
-
-/// A bar of up to `BAR` characters, in eighths of one.
-fn bar(part: u64, all: u64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = u128::from(part) * BAR as u128 * 8;
-    let length = if all == 0 { 0 } else { eighths.div_ceil(u128::from(all)) as usize };
-    format!("{}{}", "█".repeat(length / 8), EIGHTHS.get(length % 8).copied().unwrap_or_default())
 }

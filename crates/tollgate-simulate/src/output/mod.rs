@@ -9,14 +9,15 @@ pub(crate) mod number;
 mod opening;
 mod policy_file;
 pub(crate) mod read;
-pub(crate) mod routes;
 pub(crate) mod screen;
+mod section;
+mod sections;
 mod setters;
 pub(crate) mod share;
 pub(crate) mod style;
 mod suggestion;
-pub(crate) mod table;
-pub(crate) mod text;
+mod text;
+mod text_table;
 mod width;
 
 use serde::Serialize;

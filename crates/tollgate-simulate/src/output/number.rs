@@ -1,6 +1,5 @@
 //! Numbers and times, as people read them.
 
-use crate::output::share::percent;
 use crate::report::Quantiles;
 
 /// In seconds.
@@ -28,11 +27,6 @@ pub(crate) fn counted(number: u64, one: &str) -> String {
 /// Returns `about ` for numbers of clients that are estimates, because one client in this many was followed.
 pub(crate) const fn about(one_client_in: u64) -> &'static str {
     if one_client_in > 1 { "about " } else { "" }
-}
-
-/// Writes a whole, a part of it, and the share of the part.
-pub(crate) fn shares(part: u64, whole: u64) -> [String; 3] {
-    [grouped(whole), grouped(part), percent(part, whole)]
 }
 
 /// Writes how tight a limit is.

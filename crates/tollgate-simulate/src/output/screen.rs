@@ -6,7 +6,7 @@ use tollgate_policy::Printable;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::style::{Paint, Style};
-use super::table::Table;
+use super::text_table::TextTable;
 use super::width::{COLUMNS, wrapped};
 
 /// Sections, one below the other.
@@ -64,7 +64,7 @@ impl Screen {
     }
 
     /// Writes a table, in as many of its columns as fit.
-    pub(crate) fn table(&mut self, table: &Table) {
+    pub(crate) fn table(&mut self, table: &TextTable) {
         table.lines(self.style).for_each(|line| self.text += &(line + "\n"));
     }
 

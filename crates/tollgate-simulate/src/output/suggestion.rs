@@ -5,12 +5,11 @@ use std::fmt;
 use super::number::{DAY, about, counted, grouped, lasting, moment, most_in_a_window};
 use super::read::read_section;
 use super::screen::Screen;
+use super::section::{Cell, Column, Table};
 use super::style::{Paint, Style};
-use super::table::Table;
-use super::width::CLIENT_WIDTH;
+use super::text_table::TextTable;
 use crate::report::Quantiles;
-use crate::shortened::narrowed;
-use crate::suggest::{Band, KindReport, SuggestedQuota, Suggestion};
+use crate::suggest::{Band, KindReport, Per, SuggestedQuota, Suggestion};
 use crate::{percent, percentage, share_of_clients};
 
 impl Suggestion {
@@ -104,77 +103,89 @@ fn answer(suggestion: &Suggestion) -> String {
 }
 
 fn quota(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
-    let SuggestedQuota { window, fitted_clients, clients_needed, .. } = quota;
-    let client = suggestion.budget_per.words();
     match quota.limit.zip(quota.bound).zip(quota.proven_budget) {
         Some(((limit, bound), proven)) => {
-            screen.section(format_args!("Limit {}/{window}", grouped(limit)));
-            if let Some(held_out) = quota.held_out {
-                screen.line(
-                    2,
-                    format_args!(
-                        "on the rest of the period: denies {} of {}{} ({}), and {} of {} ({})",
-                        grouped(held_out.denied_clients),
-                        about(suggestion.one_client_in),
-                        counted(held_out.clients, client),
-                        percent(held_out.denied_clients, held_out.clients),
-                        grouped(held_out.denied),
-                        counted(held_out.requests, "request"),
-                        percent(held_out.denied, held_out.requests)
-                    ),
-                );
-            }
-            let rounded =
-                if limit > bound { format!("; rounded up from {}", grouped(bound)) } else { String::new() };
-            screen.line(
-                2,
-                format_args!(
-                    "found on about the first 70 %, until {}: with a confidence of 95 %, at most {} of {client}s request \
-                     more than {} in one window ({}){rounded}",
-                    moment(quota.fitted_until.as_deref().unwrap_or_default()),
-                    share_of_clients(proven),
-                    grouped(bound),
-                    counted(*fitted_clients, client)
-                ),
-            );
-            if let Some(set_by) = &quota.set_by {
-                screen.line(2, set_by.remark(client, window));
-            }
-            if let Some(Band { low, high }) = quota.band {
-                screen.line(
-                    2,
-                    format_args!(
-                        "without one of the days, the bound would be {} to {}",
-                        grouped(low),
-                        grouped(high)
-                    ),
-                );
-            }
-        }
-        None if quota.fitted_until.is_none() => {
-            screen.section(format_args!("No limit for {window}"));
-            screen.line(
-                2,
-                match suggestion.requests {
-                    0 if suggestion.matching.is_some() => "No request meets the conditions of --match.",
-                    0 => "No request was counted.",
-                    _ => "The period is too short: 30 % of it is held out to try a limit on.",
-                },
-            );
+            screen.section(format_args!("Limit {}/{}", grouped(limit), quota.window));
+            proof(screen, suggestion, quota, limit, bound, proven);
         }
         None => {
-            screen.section(format_args!("No limit for {window}"));
-            screen.line(2, format_args!("About the first 70 % of the period has only {}, too few to prove anything: 5 prove that at most 1 in 2 is \
-                 denied, and {} that at most {} are.",
-                counted(*fitted_clients, client),
-                grouped(*clients_needed),
-                percentage(suggestion.budget)));
-            more_clients(screen, suggestion, quota, 2);
+            screen.section(format_args!("No limit for {}", quota.window));
+            no_limit(screen, suggestion, quota);
         }
     }
     if let Some(most) = quota.most {
         screen.line(2, most_in_a_window(most));
     }
+}
+
+/// How a limit was found, and what it does on the rest of the period.
+fn proof(
+    screen: &mut Screen,
+    suggestion: &Suggestion,
+    quota: &SuggestedQuota,
+    limit: u64,
+    bound: u64,
+    proven: f64,
+) {
+    let client = suggestion.budget_per.words();
+    if let Some(held_out) = quota.held_out {
+        screen.line(
+            2,
+            format_args!(
+                "on the rest of the period: denies {} of {}{} ({}), and {} of {} ({})",
+                grouped(held_out.denied_clients),
+                about(suggestion.one_client_in),
+                counted(held_out.clients, client),
+                percent(held_out.denied_clients, held_out.clients),
+                grouped(held_out.denied),
+                counted(held_out.requests, "request"),
+                percent(held_out.denied, held_out.requests)
+            ),
+        );
+    }
+    let rounded = if limit > bound { format!("; rounded up from {}", grouped(bound)) } else { String::new() };
+    screen.line(
+        2,
+        format_args!(
+            "found on about the first 70 %, until {}: with a confidence of 95 %, at most {} of {client}s request more \
+             than {} in one window ({}){rounded}",
+            moment(quota.fitted_until.as_deref().unwrap_or_default()),
+            share_of_clients(proven),
+            grouped(bound),
+            counted(quota.fitted_clients, client)
+        ),
+    );
+    if let Some(set_by) = &quota.set_by {
+        screen.line(2, set_by.remark(client, &quota.window));
+    }
+    if let Some(Band { low, high }) = quota.band {
+        let (low, high) = (grouped(low), grouped(high));
+        screen.line(2, format_args!("without one of the days, the bound would be {low} to {high}"));
+    }
+}
+
+/// Why there is no limit.
+fn no_limit(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
+    if quota.fitted_until.is_none() {
+        let why = match suggestion.requests {
+            0 if suggestion.matching.is_some() => "No request meets the conditions of --match.",
+            0 => "No request was counted.",
+            _ => "The period is too short: 30 % of it is held out to try a limit on.",
+        };
+        screen.line(2, why);
+        return;
+    }
+    screen.line(
+        2,
+        format_args!(
+            "About the first 70 % of the period has only {}, too few to prove anything: 5 prove that at most 1 in 2 is \
+             denied, and {} that at most {} are.",
+            counted(quota.fitted_clients, suggestion.budget_per.words()),
+            grouped(quota.clients_needed),
+            percentage(suggestion.budget)
+        ),
+    );
+    more_clients(screen, suggestion, quota, 2);
 }
 
 /// Says what a limit is proven for, if that is less than what was asked for.
@@ -221,15 +232,15 @@ impl Suggestion {
         screen.section(format_args!(
             "Kinds of {client}s, with the most that each {client} requests in one window; all are counted"
         ));
-        let clients = format!("{client}s");
-        let titles =
-            ["kind", &clients, "requests", "above the limit", "half at most", "99 % at most", "all at most"];
-        let mut table = Table::new(titles);
+        let clients = if self.budget_per == Per::Client { "clients" } else { "client-days" };
+        let titles = [clients, "requests", "above the limit", "half at most", "99 % at most", "all at most"];
+        let columns = [Column::name("kind")].into_iter().chain(titles.map(Column::figure));
+        let mut table = Table::new("", columns.collect());
         let mut row = |name: &str, clients, requests, above: Option<u64>, most: Option<Quantiles>| {
-            let above = above.map_or("-".to_owned(), grouped);
-            let most = most.map(|most| [most.p50, most.p99, most.max].map(grouped));
-            let [p50, p99, max] = most.unwrap_or_default();
-            table.row([name.to_owned(), grouped(clients), grouped(requests), above, p50, p99, max]);
+            let mut cells = vec![Cell::Words(name.to_owned()), Cell::Count(clients), Cell::Count(requests)];
+            cells.push(above.map_or(Cell::Words("-".to_owned()), Cell::Count));
+            cells.extend(most.into_iter().flat_map(|most| [most.p50, most.p99, most.max].map(Cell::Count)));
+            table.row(cells);
         };
         for KindReport { kind, clients, requests, above_limit, most } in &self.kinds {
             let name = if *clients == 1 { kind.word() } else { kind.words() };
@@ -238,7 +249,7 @@ impl Suggestion {
         let requests = self.kinds.iter().map(|kind| kind.requests).sum();
         let above = self.kinds.iter().map(|kind| kind.above_limit).sum();
         row("together", self.clients, requests, above, self.quota.most);
-        screen.table(&table);
+        screen.table(&TextTable::of(&table, 2));
         if let Some(without) =
             self.bound_without_suspects.filter(|without| Some(*without) != self.quota.bound)
             && self.quota.set_by.is_none()
@@ -255,16 +266,18 @@ impl Suggestion {
             return;
         }
         screen.section(format_args!("Clients that request the most in {}", self.quota.window));
-        let mut table = Table::new(["client", "kind", "requests", "most at once"]).left(2);
+        let columns = ["client", "kind"].map(Column::name).into_iter();
+        let columns = columns.chain(["requests", "most at once"].map(Column::figure)).collect();
+        let mut table = Table::new("", columns);
         for client in &self.greatest {
-            table.row([
-                narrowed(&client.client, CLIENT_WIDTH),
-                client.kind.word().to_owned(),
-                grouped(client.requests),
-                grouped(client.most),
+            table.row(vec![
+                Cell::Client(client.client.clone(), None),
+                Cell::Words(client.kind.word().to_owned()),
+                Cell::Count(client.requests),
+                Cell::Count(client.most),
             ]);
         }
-        screen.table(&table);
+        screen.table(&TextTable::of(&table, 2));
         if let Some(outliers) = self.outliers {
             screen.line(
                 2,

@@ -368,8 +368,8 @@ impl Noter {
     fn bound_classes(&mut self) {
         while self.all.classes.bytes() + self.tracks.class_bytes() > self.max_class_bytes {
             let taken = |subject: &usize| {
-                let of_all = if *subject == CLIENT { self.all.classes.bytes() } else { 0 };
-                of_all + self.tracks.class_bytes_of(*subject)
+                let class_bytes = if *subject == CLIENT { self.all.classes.bytes() } else { 0 };
+                class_bytes + self.tracks.class_bytes_of(*subject)
             };
             let Some(subject) = (0..self.subjects.len()).max_by_key(taken) else { return };
             self.is_short_of_class_bytes = true;

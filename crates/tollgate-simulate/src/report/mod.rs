@@ -336,15 +336,6 @@ impl Report {
     pub fn has_answer(&self) -> bool {
         self.is_overview() || self.decided() > 0 || self.policies.iter().any(|policy| policy.requests > 0)
     }
-
-    /// The figures of each class: of all policies together, and then of each policy that has matched a request of it.
-    pub(crate) fn by_class(&self) -> impl Iterator<Item = (String, &ClassReport)> {
-        let all = self.classes.iter().map(|class| ("all policies".to_owned(), class));
-        let of_policies = self.policies.iter().flat_map(|policy| {
-            policy.classes.iter().filter(|class| class.requests > 0).map(|class| (policy.title(), class))
-        });
-        all.chain(of_policies)
-    }
 }
 
 impl QuotaReport {

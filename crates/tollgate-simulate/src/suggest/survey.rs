@@ -253,7 +253,7 @@ impl Survey {
                 .zip(short_windows)
                 .zip(quota.limit)
                 .is_some_and(|((short, windows), limit)| short.saturating_mul(windows) <= limit);
-        let of_clients: Vec<(u32, u64, Kind)> = self
+        let busiest_windows: Vec<(u32, u64, Kind)> = self
             .long
             .of_clients(0..u8::MAX)
             .map(|(number, most)| (number, u64::from(most), self.kind(number)))
@@ -267,16 +267,16 @@ impl Survey {
             requests: self.requests,
             without_key: self.without_key,
             undecided: self.undecided,
-            clients: of_clients.len() as u64 * one_client_in,
+            clients: busiest_windows.len() as u64 * one_client_in,
             one_client_in,
             zone: self.options.zone.iana_name().unwrap_or("UTC").to_owned(),
             first: self.first.map(|first| written(first, &self.options.zone)),
             last: self.last.map(|last| written(last, &self.options.zone)),
             days: self.days(),
-            kinds: self.kinds(&of_clients, quota.limit),
+            kinds: self.kinds(&busiest_windows, quota.limit),
             bound_without_suspects: self.bound_without_suspects(),
-            greatest: self.greatest(&of_clients),
-            outliers: outliers(&of_clients),
+            greatest: self.greatest(&busiest_windows),
+            outliers: outliers(&busiest_windows),
             quota,
             companion,
             is_companion_idle,

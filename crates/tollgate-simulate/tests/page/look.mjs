@@ -38,7 +38,7 @@ async function check(name, what) {
 }
 
 const page = await open({});
-const table = page.locator(".table", { has: page.locator("h3", { hasText: /^What each policy does$/ }) }).locator("table");
+const table = page.locator(".table", { has: page.locator("h3", { hasText: /^Policies$/ }) }).locator("table");
 if (await table.locator("tbody tr").count() > 1) {
   await check("sorting", async () => {
     const column = () => table.locator("tbody tr td:nth-child(4)").allInnerTexts();

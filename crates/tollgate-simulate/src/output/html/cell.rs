@@ -3,8 +3,8 @@
 use super::escape::HtmlText;
 use super::name::HtmlName;
 use crate::output::number::grouped;
+use crate::output::section::{Cell, Column};
 use crate::output::share::percent;
-use crate::report::PolicyReport;
 use crate::role::Role;
 use crate::shortened::narrowed;
 
@@ -13,13 +13,34 @@ const PROGRAM_WIDTH: usize = 48;
 
 /// The content of a cell.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cell {
+pub(crate) struct HtmlCell {
     pub(crate) html: String,
     /// Whether it is a figure that says that there is nothing.
     pub(crate) is_zero: bool,
 }
 
-impl Cell {
+impl HtmlCell {
+    /// A piece of data, and its share beside it if it has one of its own.
+    pub(crate) fn of(cell: &Cell, column: &Column) -> (Self, Option<Self>) {
+        let share = |part, whole| match column {
+            Column { is_bar_left_out: true, .. } => Self::text(percent(part, whole)),
+            Column { is_denial: true, .. } => Self::denied(part, whole),
+            _ => Self::part(part, whole),
+        };
+        let html = match cell {
+            Cell::Empty | Cell::Bar(..) => Self::default(),
+            Cell::Words(_) | Cell::Estimate(..) => Self::text(cell.text()),
+            Cell::Name(name) => Self::name(name),
+            Cell::Client(name, program) => Self::client(name, program.as_deref()),
+            Cell::Policy(policy, role) => Self::policy(policy, *role),
+            Cell::Count(number) => Self::number(*number),
+            Cell::Part(part, whole) => return (Self::number(*part), Some(share(*part, *whole))),
+            Cell::Share(part, whole) => share(*part, *whole),
+            Cell::Time(_) => Self::whole(&cell.text()),
+        };
+        (html, None)
+    }
+
     pub(crate) fn text(text: impl std::fmt::Display) -> Self {
         Self { html: HtmlText(text).to_string(), is_zero: false }
     }
@@ -30,9 +51,9 @@ impl Cell {
     }
 
     /// A policy's name, with its role if it does not decide.
-    pub(crate) fn policy(policy: &PolicyReport) -> Self {
-        let name = Self::name(&policy.policy);
-        match policy.role {
+    pub(crate) fn policy(policy: &str, role: Role) -> Self {
+        let name = Self::name(policy);
+        match role {
             Role::Enforced => name,
             role => {
                 let html = format!("{} <span class=\"role\">{}</span>", name.html, HtmlText(role.name()));

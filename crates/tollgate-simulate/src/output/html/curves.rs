@@ -3,15 +3,14 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::cell::Cell;
 use super::chart::panel::{LimitMark, Panel, Panels};
 use super::chart::{Figure, line_key};
 use super::name::HtmlName;
 use super::quotas;
 use super::table::HtmlTable;
 use crate::curve::{Basis, Curve, Point};
-use crate::output::curve::marks;
-use crate::output::number::{about, counted, grouped};
+use crate::output::curve;
+use crate::output::number::{counted, grouped};
 use crate::report::{PolicyReport, QuotaReport, Report};
 
 /// Quotas that have a chart, those that deny most first. Others are in the table of policies.
@@ -155,24 +154,13 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
         says: &says,
         skipped: shown.start,
     };
-    let caption = format!("Other limits than {title}");
-    let titles = [
-        "limit",
-        "denied",
-        "share of requests",
-        "denied clients",
-        "share of clients",
-        "total denied",
-        "total denied clients",
-        "remark",
-    ];
-    let table = table(&caption, &titles, policy, curve);
+    let table = curve::table(policy, quota, usize::MAX);
     let mut about = explained(policy, curve, &marks);
     if has_totals {
         about +=
             &format!(" {} and {}.", line_key("line", "This limit"), line_key("all", "all policies together"));
     }
-    Figure { title: &title, about, chart: panels.html(), table }.html()
+    Figure { title: &title, about, chart: panels.html(), table: HtmlTable::of(&table) }.html()
 }
 
 /// Says where the points are from.
@@ -240,23 +228,4 @@ fn shown(curve: &Curve) -> Range<usize> {
     let start = points.iter().position(|point| point.limit >= first).unwrap_or(0);
     let end = points.iter().position(|point| point.limit >= last).map_or(points.len(), |place| place + 1);
     start.min(end.saturating_sub(3))..end
-}
-
-fn table<'a>(caption: &'a str, titles: &'a [&'a str], policy: &PolicyReport, curve: &Curve) -> HtmlTable<'a> {
-    let mut table = HtmlTable::new(caption, titles, 0);
-    let about = about(policy.one_client_in);
-    for point in &curve.points {
-        let Point { limit, denied, denied_clients, total_denied, total_denied_clients } = *point;
-        table.row(&[
-            Cell::number(limit),
-            Cell::number(denied),
-            Cell::text(crate::output::share::percent(denied, policy.requests)),
-            Cell::text(format!("{about}{}", grouped(denied_clients))),
-            Cell::text(crate::output::share::percent(denied_clients, policy.clients)),
-            total_denied.map(Cell::number).unwrap_or_default(),
-            total_denied_clients.map(Cell::number).unwrap_or_default(),
-            Cell::text(marks(curve, limit).join(", ")),
-        ]);
-    }
-    table
 }

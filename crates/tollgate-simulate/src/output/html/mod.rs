@@ -5,19 +5,14 @@
 mod caveats;
 mod cell;
 mod chart;
-mod clients;
-mod compared;
 mod curves;
 mod escape;
-mod load;
 mod moment;
 mod name;
 mod opening;
-mod policies;
 mod prose;
 mod quotas;
 mod read;
-mod routes;
 mod table;
 mod timeline;
 mod when;
@@ -25,8 +20,12 @@ mod when;
 use std::fmt::Write as _;
 
 use self::escape::HtmlText;
+use self::prose::Prose;
+use self::table::HtmlTable;
 use super::CheckedReport;
 use super::number::counted;
+use super::section::Block;
+use super::sections::sections;
 use crate::look::{SCRIPT, SCRIPT_DIGEST, STYLE, STYLE_DIGEST};
 use crate::report::{PolicyReport, QuotaReport, Report};
 
@@ -52,16 +51,24 @@ impl CheckedReport {
              <body>\n<main>\n",
             HtmlText(&title)
         );
+        let parts = sections(report);
+        let tables = |id: &str| -> String {
+            parts.iter().filter(|part| part.id == id).flat_map(|part| &part.blocks).map(block).collect()
+        };
+        let load = match report.is_overview() {
+            true => ("Load", tables("peaks")),
+            false => ("Losses and load", pair(&(tables("statuses") + &tables("peaks")))),
+        };
         let sections = [
-            Section::new("routes", "Routes", routes::section(report)),
-            Section::new("policies", "Policies", policies::section(report)),
-            Section::new("load", load::title(report), load::section(report)),
-            Section::new("limits", "Other limits", curves::section(report)),
-            Section::new("changes", "Changes", compared::section(report)),
-            Section::new("clients", "Clients", clients::section(report)),
-            Section::new("when", "When", when::section(report)),
-            Section::new("read", "What was read", read::section(report)),
-            Section::new("caveats", "Caveats", caveats::section(report)),
+            PageSection::new("routes", "Routes", tables("routes")),
+            PageSection::new("policies", "Policies", tables("policies") + &quotas::tightness(report)),
+            PageSection::new("load", load.0, load.1),
+            PageSection::new("limits", "Other limits", curves::section(report)),
+            PageSection::new("changes", "Changes", tables("changes")),
+            PageSection::new("clients", "Clients", tables("clients")),
+            PageSection::new("when", "When", when::section(report)),
+            PageSection::new("read", "What was read", read::section(report)),
+            PageSection::new("caveats", "Caveats", caveats::section(report)),
         ];
         opening::header(&mut page, self);
         contents(&mut page, &sections);
@@ -73,14 +80,28 @@ impl CheckedReport {
     }
 }
 
+/// A piece of a section that every form of output has.
+fn block(block: &Block) -> String {
+    match block {
+        Block::Table(table) => HtmlTable::of(table).html(),
+        Block::Sentence(sentence) => format!("<p>{}</p>\n", Prose(sentence)),
+        Block::Detail(detail) => format!("<p class=\"soft\">{}</p>\n", Prose(detail)),
+    }
+}
+
+/// Tables side by side.
+fn pair(tables: &str) -> String {
+    if tables.is_empty() { String::new() } else { format!("<div class=\"pair\">\n{tables}</div>\n") }
+}
+
 /// A part of the page, which is left out if it has nothing to show.
-struct Section {
+struct PageSection {
     id: &'static str,
     title: &'static str,
     html: String,
 }
 
-impl Section {
+impl PageSection {
     const fn new(id: &'static str, title: &'static str, html: String) -> Self {
         Self { id, title, html }
     }
@@ -94,9 +115,9 @@ impl Section {
 }
 
 /// Links to the parts that there are.
-fn contents(page: &mut String, sections: &[Section]) {
+fn contents(page: &mut String, sections: &[PageSection]) {
     page.push_str("<nav aria-label=\"Parts of this page\"><ul>\n");
-    for Section { id, title, .. } in sections.iter().filter(|section| !section.html.is_empty()) {
+    for PageSection { id, title, .. } in sections.iter().filter(|section| !section.html.is_empty()) {
         let _ = writeln!(page, "<li><a href=\"#{id}\">{title}</a></li>");
     }
     page.push_str("</ul></nav>\n");

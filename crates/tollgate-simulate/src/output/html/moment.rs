@@ -5,11 +5,6 @@ use crate::output::number::lasting;
 pub(crate) use crate::output::number::moment;
 use crate::report::Report;
 
-/// Writes a time of RFC 3339 without its year, up to this place of it.
-pub(crate) fn clock(time: &str, end: usize) -> String {
-    time.get(5..end).map_or_else(|| time.to_owned(), |time| time.replace('T', " "))
-}
-
 /// Writes the period of a report, in HTML.
 pub(crate) fn span(report: &Report) -> Option<String> {
     let (first, last) = report.first.as_ref().zip(report.last.as_ref())?;

@@ -62,8 +62,8 @@ fn proportions(page: &mut String, report: &Report) {
 
 /// Requests whose status begins with this digit.
 fn answered(report: &Report, digit: u16) -> u64 {
-    let of_class = |status: &&StatusReport| status.status.is_some_and(|status| status / 100 == digit);
-    report.statuses.iter().filter(of_class).map(|status| status.requests).sum()
+    let is_in_class = |status: &&StatusReport| status.status.is_some_and(|status| status / 100 == digit);
+    report.statuses.iter().filter(is_in_class).map(|status| status.requests).sum()
 }
 
 fn limited(page: &mut String, report: &Report) {

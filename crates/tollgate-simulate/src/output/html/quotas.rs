@@ -1,6 +1,6 @@
 //! How tight each limit is.
 
-use super::cell::Cell;
+use super::cell::HtmlCell;
 use super::moment::length;
 use super::table::HtmlTable;
 use super::{quotas, weight};
@@ -26,16 +26,20 @@ pub(crate) fn tightness(report: &Report) -> String {
             "Half of all clients ask for at most p50 in their busiest window, 99 of 100 for at most p99, and none for more than \
              max. Burst: the most admitted in any interval as long as a window, in times the limit.",
         )
-        .of("quotas", MAX_BYTES);
+        .things("quotas", MAX_BYTES);
     for (policy, quota) in quotas(report) {
         let spread =
-            quota.most.map(|most| [most.p50, most.p90, most.p99, most.p999, most.max].map(Cell::number));
-        let mut cells = vec![Cell::policy(policy), Cell::name(&quota.title()), Cell::number(quota.denied)];
-        cells.extend(has_above_limit.then(|| Cell::number(quota.above_limit)));
+            quota.most.map(|most| [most.p50, most.p90, most.p99, most.p999, most.max].map(HtmlCell::number));
+        let mut cells = vec![
+            HtmlCell::policy(&policy.policy, policy.role),
+            HtmlCell::name(&quota.title()),
+            HtmlCell::number(quota.denied),
+        ];
+        cells.extend(has_above_limit.then(|| HtmlCell::number(quota.above_limit)));
         // Those above the limit wait in vain.
-        let wait = (quota.denied > quota.above_limit).then(|| Cell::text(length(quota.longest_wait)));
+        let wait = (quota.denied > quota.above_limit).then(|| HtmlCell::text(length(quota.longest_wait)));
         cells.extend([
-            Cell {
+            HtmlCell {
                 html: format!("{} of {}", grouped(quota.denied_windows), grouped(quota.windows)),
                 is_zero: quota.denied_windows == 0,
             },
@@ -43,7 +47,7 @@ pub(crate) fn tightness(report: &Report) -> String {
         ]);
         cells.extend(spread.unwrap_or_default());
         let burst =
-            quota.burst.filter(|_| quota.requests > 0).map(|burst| Cell::text(format!("{burst:.2} ×")));
+            quota.burst.filter(|_| quota.requests > 0).map(|burst| HtmlCell::text(format!("{burst:.2} ×")));
         cells.extend(has_bursts.then(|| burst.unwrap_or_default()));
         table.weighty_row(weight(quota.denied, quota.requests), &cells);
     }

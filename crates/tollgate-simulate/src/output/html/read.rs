@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::cell::Cell;
+use super::cell::HtmlCell;
 use super::moment::length;
 use super::table::HtmlTable;
 use crate::output::number::{counted, grouped, moment};
@@ -19,14 +19,14 @@ const FEW_GAPS: usize = 3;
 const FEW_FILES: usize = 8;
 
 pub(crate) fn section(report: &Report) -> String {
-    let mut page = undecided(report);
+    let mut page = String::new();
     let Some(read) = &report.read else { return page };
     let _ = writeln!(page, "<p>{}.</p>", lines(read));
     page.push_str(&files(read));
     if !read.unparsed.is_empty() {
         let mut table = HtmlTable::new("Lines that could not be read", &["reason", "lines"], 1);
         for unread in &read.unparsed {
-            table.row(&[Cell::name(&unread.reason), Cell::number(unread.lines)]);
+            table.row(&[HtmlCell::name(&unread.reason), HtmlCell::number(unread.lines)]);
         }
         page.push_str(&table.html());
     }
@@ -34,9 +34,9 @@ pub(crate) fn section(report: &Report) -> String {
         let mut table = HtmlTable::new("Times without requests", &["from", "to", "length"], 2);
         for gap in &read.gaps {
             table.row(&[
-                Cell::whole(&moment(&gap.from)),
-                Cell::whole(&moment(&gap.to)),
-                Cell::text(length(gap.seconds)),
+                HtmlCell::whole(&moment(&gap.from)),
+                HtmlCell::whole(&moment(&gap.to)),
+                HtmlCell::text(length(gap.seconds)),
             ]);
         }
         let is_short = read.gaps.len() <= FEW_GAPS;
@@ -61,29 +61,17 @@ fn lines(read: &ReadReport) -> String {
 
 fn files(read: &ReadReport) -> String {
     let titles = ["file", "format", "times", "precision", "lines", "requests"];
-    let mut table = HtmlTable::new("Files", &titles, 4).of("files", MAX_BYTES);
+    let mut table = HtmlTable::new("Files", &titles, 4).things("files", MAX_BYTES);
     for file in &read.files {
-        let text = |text: &Option<String>| Cell::text(text.as_deref().unwrap_or_default());
+        let text = |text: &Option<String>| HtmlCell::text(text.as_deref().unwrap_or_default());
         table.row(&[
-            Cell::name(&file.name),
+            HtmlCell::name(&file.name),
             text(&file.format),
             text(&file.instant),
             text(&file.precision),
-            Cell::number(file.lines),
-            Cell::number(file.requests),
+            HtmlCell::number(file.lines),
+            HtmlCell::number(file.requests),
         ]);
     }
     if read.files.len() > FEW_FILES { table.folded("The files") } else { table.html() }
-}
-
-fn undecided(report: &Report) -> String {
-    if report.undecided_reasons.is_empty() {
-        return String::new();
-    }
-    let mut table = HtmlTable::new("Why requests cannot be decided", &["reason", "requests", "share"], 1);
-    for reason in &report.undecided_reasons {
-        let share = Cell::part(reason.requests, report.requests);
-        table.row(&[Cell::name(&reason.reason), Cell::number(reason.requests), share]);
-    }
-    table.html()
 }

@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
-use super::cell::Cell;
+use super::cell::HtmlCell;
 use super::escape::HtmlText;
+use super::prose::Prose;
 use crate::output::number::grouped;
+use crate::output::section::{Align, Cell, Column, Form, Table};
 
 /// Rows that are listed at most, and the bytes that they take, unless a table is told otherwise. All tables of a page together
 /// leave it below 1 MB.
@@ -23,7 +25,7 @@ pub(crate) struct HtmlTable<'a> {
     caption: &'a str,
     /// A sentence below the caption.
     about: &'a str,
-    titles: &'a [&'a str],
+    titles: Vec<&'a str>,
     /// How many columns stand to the left.
     left: usize,
     /// How many at the end are words as well.
@@ -36,11 +38,11 @@ pub(crate) struct HtmlTable<'a> {
 }
 
 impl<'a> HtmlTable<'a> {
-    pub(crate) const fn new(caption: &'a str, titles: &'a [&'a str], left: usize) -> Self {
+    pub(crate) fn new(caption: &'a str, titles: &[&'a str], left: usize) -> Self {
         Self {
             caption,
             about: "",
-            titles,
+            titles: titles.to_vec(),
             left,
             words_at_end: 0,
             things: "rows",
@@ -49,33 +51,57 @@ impl<'a> HtmlTable<'a> {
         }
     }
 
+    /// The columns and rows of a table that a page shows.
+    pub(crate) fn of(table: &'a Table) -> Self {
+        let shown = || table.columns.iter().enumerate().filter(|(_, column)| column.is_in(Form::Page));
+        let is_left = |column: &&(usize, &Column)| column.1.align != Align::Figures;
+        let columns: Vec<(usize, &Column)> = shown().collect();
+        let titles = shown().flat_map(|(_, column)| {
+            let share = Some(column.share).filter(|share| !share.is_empty());
+            [Some(column.long), share].into_iter().flatten()
+        });
+        let mut html = Self {
+            about: &table.about,
+            titles: titles.collect(),
+            words_at_end: columns.iter().rev().take_while(is_left).count(),
+            things: table.things.0,
+            max_bytes: table.things.1,
+            ..Self::new(&table.caption, &[], columns.iter().take_while(is_left).count())
+        };
+        for row in &table.rows {
+            let cells = shown().flat_map(|(place, column)| {
+                let cell = row.cells.get(place).unwrap_or(&Cell::Empty);
+                let (cell, share) = HtmlCell::of(cell, column);
+                let share = (!column.share.is_empty()).then(|| share.unwrap_or_default());
+                [Some(cell), share].into_iter().flatten()
+            });
+            html.weighty_row(row.weight, &cells.collect::<Vec<_>>());
+        }
+        html
+    }
+
     /// Explains its columns.
     pub(crate) fn about(self, about: &'a str) -> Self {
         Self { about, ..self }
     }
 
     /// Says what its rows are, in plural, and how many bytes they may take.
-    pub(crate) fn of(self, things: &'a str, max_bytes: usize) -> Self {
+    pub(crate) fn things(self, things: &'a str, max_bytes: usize) -> Self {
         Self { things, max_bytes, ..self }
     }
 
-    /// Says how many columns at the end stand to the left.
-    pub(crate) fn words_at_end(self, words_at_end: usize) -> Self {
-        Self { words_at_end, ..self }
-    }
-
-    const fn is_left(&self, column: usize) -> bool {
+    fn is_left(&self, column: usize) -> bool {
         column < self.left || column + self.words_at_end >= self.titles.len()
     }
 
-    pub(crate) fn row(&mut self, cells: &[Cell]) {
+    pub(crate) fn row(&mut self, cells: &[HtmlCell]) {
         self.weighty_row(0, cells);
     }
 
     /// A row that is listed before those of less weight, if not all are.
-    pub(crate) fn weighty_row(&mut self, weight: u64, cells: &[Cell]) {
+    pub(crate) fn weighty_row(&mut self, weight: u64, cells: &[HtmlCell]) {
         let mut row = "<tr>".to_owned();
-        for (column, Cell { html, is_zero }) in cells.iter().enumerate() {
+        for (column, HtmlCell { html, is_zero }) in cells.iter().enumerate() {
             let class = match self.is_left(column) {
                 true if column > 0 && html.len() > LONG => " class=\"left long\"",
                 true => " class=\"left\"",
@@ -93,7 +119,7 @@ impl<'a> HtmlTable<'a> {
     pub(crate) fn html(&self) -> String {
         let about = match self.about {
             "" => String::new(),
-            about => format!("<p class=\"soft\">{}</p>\n", HtmlText(about)),
+            about => format!("<p class=\"soft\">{}</p>\n", Prose(about)),
         };
         let body = self.body();
         format!(
@@ -104,7 +130,7 @@ impl<'a> HtmlTable<'a> {
     }
 
     /// Keeps a small table from being stretched.
-    const fn few(&self) -> &'static str {
+    fn few(&self) -> &'static str {
         if self.titles.len() <= FEW_COLUMNS { " few" } else { "" }
     }
 

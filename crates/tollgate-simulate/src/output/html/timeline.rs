@@ -4,7 +4,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::cell::Cell;
+use super::cell::HtmlCell;
 use super::chart::Figure;
 use super::chart::bars::{BarChart, shades};
 use super::table::HtmlTable;
@@ -94,10 +94,16 @@ pub(crate) fn figure(report: &Report) -> String {
         bars: &timeline.bars,
         ticks: &ticks(&times, i64::try_from(timeline.step_seconds).unwrap_or(i64::MAX)),
     };
-    let mut table = HtmlTable::new(title, &["from", "requests", "denied", "share"], 1).of("bars", MAX_BYTES);
+    let mut table =
+        HtmlTable::new(title, &["from", "requests", "denied", "share"], 1).things("bars", MAX_BYTES);
     for (bar, time) in timeline.bars.iter().zip(&times) {
-        let share = Cell::text(crate::output::share::percent(bar.denied, bar.requests));
-        table.row(&[Cell::text(written(*time)), Cell::number(bar.requests), Cell::number(bar.denied), share]);
+        let share = HtmlCell::text(crate::output::share::percent(bar.denied, bar.requests));
+        table.row(&[
+            HtmlCell::text(written(*time)),
+            HtmlCell::number(bar.requests),
+            HtmlCell::number(bar.denied),
+            share,
+        ]);
     }
     Figure { title, about: shades(report), chart: bars.html(), table }.html()
 }

@@ -2,7 +2,7 @@
 
 use jiff::civil::Date;
 
-use super::cell::Cell;
+use super::cell::HtmlCell;
 use super::chart::bars::{BarChart, shades};
 use super::chart::{Figure, heat};
 use super::escape::HtmlText;
@@ -55,8 +55,10 @@ fn week(report: &Report) -> String {
     let titles: Vec<&str> = ["day"].into_iter().chain(hours.iter().map(String::as_str)).collect();
     let mut table = HtmlTable::new(title, &titles, 1);
     for (name, day) in &values {
-        let cells: Vec<Cell> =
-            [Cell::text(name)].into_iter().chain(day.iter().map(|value| Cell::number(*value))).collect();
+        let cells: Vec<HtmlCell> = [HtmlCell::text(name)]
+            .into_iter()
+            .chain(day.iter().map(|value| HtmlCell::number(*value)))
+            .collect();
         table.row(&cells);
     }
     let about = format!("The stronger the colour, the more. Hours are in {}.", HtmlText(&report.zone));
@@ -97,10 +99,10 @@ fn days(report: &Report) -> String {
         bars: &shares,
         ticks: &ticks(days),
     };
-    let mut table = HtmlTable::new(title, &["day", "requests", "denied", "share"], 1).of("days", OF_DAYS);
+    let mut table = HtmlTable::new(title, &["day", "requests", "denied", "share"], 1).things("days", OF_DAYS);
     for DayReport { day, requests, denied } in days {
-        let share = Cell::text(crate::output::share::percent(*denied, *requests));
-        table.row(&[Cell::text(day), Cell::number(*requests), Cell::number(*denied), share]);
+        let share = HtmlCell::text(crate::output::share::percent(*denied, *requests));
+        table.row(&[HtmlCell::text(day), HtmlCell::number(*requests), HtmlCell::number(*denied), share]);
     }
     Figure { title, about: shades(report), chart: bars.html(), table }.html()
 }

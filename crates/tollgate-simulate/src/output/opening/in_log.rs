@@ -50,10 +50,10 @@ pub(super) fn in_log(denied: &[(Option<u16>, u64)]) -> Option<String> {
     let endings: Vec<(Ending, u64, String)> = endings
         .into_iter()
         .filter_map(|ending| {
-            let of_ending =
+            let ended_so =
                 denied.iter().filter(|(status, denied)| Ending::of(*status) == ending && *denied > 0);
-            let requests: u64 = of_ending.clone().map(|(_, denied)| denied).sum();
-            let statuses: Vec<u16> = of_ending.filter_map(|(status, _)| *status).collect();
+            let requests: u64 = ended_so.clone().map(|(_, denied)| denied).sum();
+            let statuses: Vec<u16> = ended_so.filter_map(|(status, _)| *status).collect();
             (requests > 0).then(|| (ending, requests, ending.words(&named(&statuses))))
         })
         .collect();

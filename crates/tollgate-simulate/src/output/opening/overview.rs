@@ -1,7 +1,7 @@
 //! What a log holds, if there is no policy: how many requests, from whom, and what limit would be safe.
 
 use crate::output::number::{about, counted, grouped, lasting};
-use crate::output::routes::title;
+use crate::output::sections::title;
 use crate::output::share::percent;
 use crate::quoted::code;
 use crate::report::{Report, RouteReport};

@@ -1,30 +1,21 @@
 //! The report on a terminal: the answer first, then why, and at last what was read.
 
-mod clients;
 mod quota;
-mod statuses;
 mod when;
 
 use std::fmt;
 
 use super::CheckedReport;
-use super::number::{counted, grouped, lasting, moment, shares};
+use super::number::{lasting, moment};
 use super::read::read_section;
-use super::routes::routes;
 use super::screen::Screen;
+use super::section::Block;
+use super::sections::sections;
 use super::style::{Paint, Style};
-use super::table::Table;
+use super::text_table::TextTable;
 use crate::gate::{GateResult, GateVerdict};
-use crate::output::share::percent;
 use crate::quoted::code;
-use crate::report::{PolicyReport, Report};
-
-/// The title of a table.
-pub(crate) const ON_TRIAL: &str =
-    "Clients whose allowed requests would be denied most often by policies on trial";
-
-/// The title of a table.
-pub(crate) const NEWLY_ALLOWED: &str = "Clients that are newly allowed, with what was denied before";
+use crate::report::Report;
 
 impl CheckedReport {
     /// Returns the report for a terminal of 80 columns.
@@ -39,12 +30,7 @@ impl CheckedReport {
             .filter(|sentence| !sentence.is_empty())
             .for_each(|sentence| screen.line(0, sentence));
         gate_results(&mut screen, gates);
-        routes(&mut screen, report);
-        policies(&mut screen, report);
-        statuses::section(&mut screen, report);
-        compared(&mut screen, report);
-        clients::section(&mut screen, report);
-        classes(&mut screen, report);
+        sections(report).iter().flat_map(|section| &section.blocks).for_each(|part| block(&mut screen, part));
         when::section(&mut screen, report);
         quota::sections(&mut screen, report);
         screen.section("Caveats");
@@ -78,74 +64,18 @@ fn gate_results(screen: &mut Screen, gates: &[GateResult]) {
     }
 }
 
-fn policies(screen: &mut Screen, report: &Report) {
-    if !report.policies.is_empty() {
-        screen.section("Policies");
-        let titles = ["policy", "key", "requests", "denied", "", "clients", "denied", ""];
-        let mut table = Table::new(titles).left(2).denials([3, 4, 6, 7]);
-        for policy in &report.policies {
-            let PolicyReport { requests, denied, clients, denied_clients, .. } = policy;
-            let has_clients = *clients > 0;
-            table.row([
-                policy.title(),
-                policy.key.clone(),
-                grouped(*requests),
-                grouped(*denied),
-                percent(*denied, *requests),
-                if has_clients { grouped(*clients) } else { String::new() },
-                if has_clients { grouped(*denied_clients) } else { String::new() },
-                if has_clients { percent(*denied_clients, *clients) } else { String::new() },
-            ]);
+fn block(screen: &mut Screen, block: &Block) {
+    match block {
+        Block::Table(table) => {
+            screen.section(&table.caption);
+            if table.is_explained {
+                screen.line(2, &table.about);
+            }
+            screen.table(&TextTable::of(table, 2));
         }
-        screen.table(&table);
+        Block::Sentence(sentence) => screen.line(2, sentence),
+        Block::Detail(detail) => screen.line(4, detail),
     }
-    let Report { requests, undecided, unlimited, .. } = *report;
-    if unlimited > 0 && !report.is_overview() {
-        let share = percent(unlimited, requests);
-        screen.line(2, format_args!("No policy limits {} ({share}).", counted(unlimited, "request")));
-    }
-    if undecided > 0 {
-        let share = percent(undecided, requests);
-        let requests = counted(undecided, "request");
-        screen.line(
-            2,
-            format_args!("{requests} ({share}) cannot be decided, and would be answered with errors:"),
-        );
-        for reason in &report.undecided_reasons {
-            screen.line(4, format_args!("{}: {}", grouped(reason.requests), reason.reason));
-        }
-    }
-}
-
-fn classes(screen: &mut Screen, report: &Report) {
-    if report.classes.is_empty() {
-        return;
-    }
-    screen.section("Classes");
-    let titles = ["policy", "class", "requests", "denied", "", "clients", "denied", ""];
-    let mut table = Table::new(titles).left(2).denials([3, 4, 6, 7]);
-    for (policy, class) in report.by_class() {
-        let [requests, denied, share] = shares(class.denied, class.requests);
-        let [clients, denied_clients, of_clients] = shares(class.denied_clients, class.clients);
-        let class = class.class.clone();
-        table.row([policy, class, requests, denied, share, clients, denied_clients, of_clients]);
-    }
-    screen.table(&table);
-}
-
-fn compared(screen: &mut Screen, report: &Report) {
-    let Some(compared) = &report.compared else { return };
-    screen.section("Compared with the policies of --baseline");
-    let mut table = Table::new(["", "requests", "clients"]);
-    let (denied, allowed) = (compared.newly_denied, compared.newly_allowed);
-    table.row(["newly denied".into(), grouped(denied), grouped(compared.newly_denied_clients)]);
-    table.row(["newly allowed".into(), grouped(allowed), grouped(compared.newly_allowed_clients)]);
-    table.row(["the same".into(), grouped(compared.same), String::new()]);
-    table.row(["denied before".into(), grouped(compared.denied_before), String::new()]);
-    if compared.incomparable > 0 {
-        table.row(["only one can decide".into(), grouped(compared.incomparable), String::new()]);
-    }
-    screen.table(&table);
 }
 
 fn read(screen: &mut Screen, report: &Report) {

@@ -3,7 +3,11 @@
 use crate::output::curve;
 use crate::output::number::{counted, grouped, lasting, most_in_a_window};
 use crate::output::screen::Screen;
+use crate::output::text_table::TextTable;
 use crate::report::{PolicyReport, QuotaReport, Report};
+
+/// Limits of a curve that are shown.
+const LIMITS: usize = 12;
 
 pub(super) fn sections(screen: &mut Screen, report: &Report) {
     let quotas =
@@ -34,7 +38,19 @@ fn tightness(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
             ),
         );
     }
-    curve::table(screen, &quota.curve, policy);
+    other_limits(screen, policy, quota);
+}
+
+fn other_limits(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
+    let curve = &quota.curve;
+    if curve.points.len() < 2 {
+        return;
+    }
+    screen.line(2, format_args!("what other limits would deny ({}):", curve::basis(policy, curve)));
+    screen.table(&TextTable::of(&curve::table(policy, quota, LIMITS), 4));
+    if let Some(suggested) = curve::suggested(curve) {
+        screen.line(4, suggested);
+    }
 }
 
 /// In how many windows it denies, how long clients wait, and whether waiting helps.

@@ -3,7 +3,6 @@
 use crate::output::number::{DAY, counted, grouped, lasting, moment};
 use crate::output::screen::Screen;
 use crate::output::style::Paint;
-use crate::output::table::Table;
 use crate::output::width::COLUMNS;
 use crate::report::{Report, TimeShare, Timeline};
 
@@ -22,28 +21,12 @@ const MARGIN: usize = 2;
 const WEEKLY: f64 = 2.0 * DAY;
 
 pub(super) fn section(screen: &mut Screen, report: &Report) {
-    peaks(screen, report);
     if let Some(timeline) = &report.timeline {
         chart(screen, report, timeline);
     }
     if report.seconds >= WEEKLY {
         week(screen, report);
     }
-}
-
-/// The load that the server has without the limits and with them.
-fn peaks(screen: &mut Screen, report: &Report) {
-    if report.peaks.is_empty() {
-        return;
-    }
-    screen.section("Peak load");
-    let mut table = Table::new(["in one", "requests", "admitted", "begins"]).bars([3]);
-    for peak in &report.peaks {
-        let (requests, admitted) = (peak.requests.requests, peak.admitted.requests);
-        let admitted = if report.is_overview() { String::new() } else { grouped(admitted) };
-        table.row([peak.length.name().to_owned(), grouped(requests), admitted, moment(&peak.requests.start)]);
-    }
-    screen.table(&table);
 }
 
 /// The requests over the period, and below them the denied ones.

@@ -78,8 +78,8 @@ impl Bits {
         let page_of = |client: &u32| place(*client).0;
         for (page, _) in before.pages.iter().enumerate().filter(|(_, page)| page.is_some()) {
             let first = kept.partition_point(|client| page_of(client) < page);
-            let of_page = kept.iter().skip(first).take_while(|client| page_of(client) == page);
-            for (number, client) in (0..).skip(first).zip(of_page) {
+            let same_page = kept.iter().skip(first).take_while(|client| page_of(client) == page);
+            for (number, client) in (0..).skip(first).zip(same_page) {
                 if before.contains(*client) {
                     self.insert(number);
                 }

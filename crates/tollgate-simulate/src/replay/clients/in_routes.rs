@@ -23,13 +23,13 @@ pub(crate) fn clients_in_routes(
     add_attributes(subjects.identity(), &mut attributes);
     let name_of = |segment: &str| {
         let value = percent_decode_str(segment).decode_utf8().ok().filter(|value| !value.is_empty())?;
-        let of_client = attributes.iter().find_map(|attribute| {
+        let client_name = attributes.iter().find_map(|attribute| {
             let request: Attributes<'_> = [(*attribute, &*value)].into_iter().collect();
             let key = subjects.identity().key(&request).ok()?;
             subjects.known(digest(&key))?;
             Some(name(subjects.identity(), &request).into_string())
         });
-        of_client.or_else(|| listed.contains(&*value).then(|| value.into_owned()))
+        client_name.or_else(|| listed.contains(&*value).then(|| value.into_owned()))
     };
     let (mut clients, mut places) = (BTreeMap::new(), HashSet::new());
     for (place, segment) in routes.iter().flat_map(segments) {

@@ -37,14 +37,14 @@ impl Burst {
                 break;
             }
             self.recent.pop_front();
-            self.add(client, |of_client| of_client.saturating_sub(u64::from(units)));
+            self.add(client, |tally| tally.saturating_sub(u64::from(units)));
         }
         self.recent.push_back((now, client, units));
-        let of_client = self.add(client, |of_client| of_client.saturating_add(u64::from(units)));
+        let tally = self.add(client, |tally| tally.saturating_add(u64::from(units)));
         let product = |units: u64, limit: u64| u128::from(units) * u128::from(limit);
         let (most, its_limit) = self.most;
-        if its_limit == 0 || product(of_client, its_limit) > product(most, limit) {
-            self.most = (of_client, limit);
+        if its_limit == 0 || product(tally, its_limit) > product(most, limit) {
+            self.most = (tally, limit);
         }
     }
 
@@ -92,9 +92,9 @@ impl Burst {
     }
 
     fn add(&mut self, client: u32, change: impl Fn(u64) -> u64) -> u64 {
-        let Some(of_client) = self.of_clients.of(client) else { return 0 };
-        *of_client = PackedNumber::of(change(of_client.get()));
-        of_client.get()
+        let Some(tally) = self.of_clients.of(client) else { return 0 };
+        *tally = PackedNumber::of(change(tally.get()));
+        tally.get()
     }
 }
 

@@ -131,8 +131,8 @@ impl Tracks {
             let is_trial = policy.mode() == Mode::Shadow && policy.kind() != PolicyKind::Exempt;
             let role = if is_trial { Role::Shadow } else { Role::Enforced };
             all.add(PolicyTrack::new(place, policy, role, subject, classes), policies, policy);
-            let mut of_overrides = policy.overrides().iter().flat_map(|over| over.candidates());
-            if !policy.candidates().is_empty() || of_overrides.any(|list| !list.is_empty()) {
+            let mut override_candidates = policy.overrides().iter().flat_map(|over| over.candidates());
+            if !policy.candidates().is_empty() || override_candidates.any(|list| !list.is_empty()) {
                 all.add(PolicyTrack::new(place, policy, Role::Candidate, subject, classes), policies, policy);
             }
         }
@@ -314,7 +314,7 @@ impl Tracks {
 
     /// Of that, the part of this kind of key.
     pub(crate) fn class_bytes_of(&self, subject: usize) -> usize {
-        let of_subject = self.tracks.iter().filter(|track| track.subject == subject);
-        of_subject.map(|track| track.classes.bytes()).sum()
+        let same_key = self.tracks.iter().filter(|track| track.subject == subject);
+        same_key.map(|track| track.classes.bytes()).sum()
     }
 }

@@ -74,8 +74,8 @@ mod tests {
         denials.note(0b0100, Some(3));
         denials.note(0b0001, None);
         denials.note(0b1001, Some(1));
-        let of_rungs = [0, 1, 2, 3, 4].map(|rung| denials.of_rung(rung));
-        assert_eq!(of_rungs, [Some((3, 1)), Some((1, 1)), Some((1, 1)), Some((3, 2)), None]);
+        let by_rung = [0, 1, 2, 3, 4].map(|rung| denials.of_rung(rung));
+        assert_eq!(by_rung, [Some((3, 1)), Some((1, 1)), Some((1, 1)), Some((3, 2)), None]);
         denials.keep(&[2]);
         assert_eq!(denials.of_rung(3), Some((3, 1)));
     }

@@ -131,9 +131,9 @@ impl Rungs {
         let wanted: Vec<UncalculatedQuota<'_>> =
             uncalculated(policies, tracks).filter(|quota| !quota.is_stated_by_requests).collect();
         let share = (MAX_RUNGS / wanted.len().max(1)).max(1);
-        let of_each = options.rungs.min(share).min(SHARES.len());
+        let limits_each = options.rungs.min(share).min(SHARES.len());
         let limits = wanted.iter().flat_map(|quota| {
-            let limits = limits(quota.quota.quota().limit(), of_each);
+            let limits = limits(quota.quota.quota().limit(), limits_each);
             limits.into_iter().map(move |limit| (quota, limit))
         });
         let limits: Vec<(&UncalculatedQuota<'_>, u64)> = limits.take(MAX_RUNGS).collect();
@@ -248,8 +248,8 @@ impl Rungs {
     /// Keeps the clients that had these numbers, of policies that count by this kind of key.
     pub(super) fn keep(&mut self, subject: usize, tracks: &Tracks, kept: &[u32]) {
         for ladder in &mut self.ladders {
-            let of_subject = tracks.iter().enumerate().filter(|(_, track)| track.subject == subject);
-            of_subject.for_each(|(track, _)| ladder.keep(Some(track), kept));
+            let same_key = tracks.iter().enumerate().filter(|(_, track)| track.subject == subject);
+            same_key.for_each(|(track, _)| ladder.keep(Some(track), kept));
             if subject == CLIENT {
                 ladder.keep(None, kept);
             }

@@ -3,87 +3,128 @@
 use tollgate_policy::Printable;
 use unicode_width::UnicodeWidthStr as _;
 
+use super::number::{about, grouped, moment};
+use super::section::{Align, Cell, Column, Form, Table};
+use super::share::percent;
 use super::style::{Paint, Style};
-use super::width::{COLUMNS, fitted};
+use super::width::{CLIENT_WIDTH, COLUMNS, fitted};
+use crate::shortened::narrowed;
 
-/// Columns to which a name is shortened before a whole column is left out.
-const NARROWEST: usize = 14;
+/// Characters of the longest bar.
+const BAR: usize = 16;
 
 /// Between two columns.
 const GAP: &str = "  ";
 
-/// Rows of cells.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
+/// A table in text.
+#[derive(Debug)]
+pub(crate) struct TextTable {
     titles: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<TextRow>,
     /// How many columns stand to the left. They are names, which can be shortened.
     left: usize,
     /// Others that stand to the left, such as bars.
-    bars: Vec<usize>,
+    words: Vec<usize>,
     /// The columns of denials.
     denials: Vec<usize>,
     /// The columns that are left out first if there is no room, in this order.
     spare: Vec<usize>,
     /// Spaces before each line.
     indent: usize,
+    /// Columns to which a name is shortened before a whole column is left out.
+    least_name: usize,
 }
 
 #[derive(Debug)]
-struct Row {
+struct TextRow {
     cells: Vec<String>,
     /// More about the row, in a line of its own.
     note: Option<String>,
 }
 
-impl Table {
-    pub(crate) fn new<const N: usize>(titles: [&str; N]) -> Self {
-        Self { titles: titles.map(str::to_owned).to_vec(), left: 1, indent: 2, ..Self::default() }
+impl Column {
+    fn has_share_in_text(&self) -> bool {
+        !self.share.is_empty() && !self.is_share_left_out
     }
+}
 
-    /// So many columns stand to the left.
-    pub(crate) fn left(self, left: usize) -> Self {
-        Self { left, ..self }
-    }
-
-    /// These columns stand to the left as well, but are never shortened.
-    pub(crate) fn bars<const N: usize>(self, columns: [usize; N]) -> Self {
-        Self { bars: columns.to_vec(), ..self }
-    }
-
-    /// So many spaces stand before each line.
-    pub(crate) fn indent(self, indent: usize) -> Self {
-        Self { indent, ..self }
-    }
-
-    /// These columns are about denials.
-    pub(crate) fn denials<const N: usize>(self, columns: [usize; N]) -> Self {
-        Self { denials: columns.to_vec(), ..self }
-    }
-
-    /// These columns are left out if there is no room, the first one first.
-    pub(crate) fn spare<const N: usize>(self, columns: [usize; N]) -> Self {
-        Self { spare: columns.to_vec(), ..self }
-    }
-
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(Row { cells: cells.map(|cell| Printable(cell).to_string()).to_vec(), note: None });
-    }
-
-    /// Says more about the last row.
-    pub(crate) fn note(&mut self, note: String) {
-        let note = Printable(note).to_string().trim().to_owned();
-        if let Some(row) = self.rows.last_mut().filter(|_| !note.is_empty()) {
-            row.note = Some(note);
+impl Cell {
+    /// As text, without the share of a part.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Empty => String::new(),
+            Self::Words(text) | Self::Name(text) => text.clone(),
+            Self::Client(name, _) => narrowed(name, CLIENT_WIDTH),
+            Self::Policy(name, role) => role.title(name),
+            Self::Count(number) | Self::Part(number, _) => grouped(*number),
+            Self::Estimate(number, one_in) => about(*one_in).to_owned() + &grouped(*number),
+            Self::Share(part, whole) => percent(*part, *whole),
+            Self::Time(time) => moment(time),
+            Self::Bar(part, most) => bar(*part, *most),
         }
     }
 
-    /// As a table of Markdown.
-    pub(crate) fn markdown(&self) -> String {
-        let rule = |place: usize| if place < self.left { "---" } else { "---:" };
-        let rules: Vec<&str> = (0..self.titles.len()).map(rule).collect();
-        let mut text = format!("| {} |\n|{}|\n", self.titles.join(" | "), rules.join("|"));
-        self.rows.iter().for_each(|row| text += &format!("| {} |\n", row.cells.join(" | ")));
+    /// The share of a part.
+    pub(crate) fn share(&self) -> String {
+        match self {
+            Self::Part(part, whole) => percent(*part, *whole),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A bar of up to `BAR` characters, in eighths of one.
+fn bar(part: u64, most: u64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = u128::from(part) * BAR as u128 * 8;
+    let length = if most == 0 { 0 } else { eighths.div_ceil(u128::from(most)) as usize };
+    format!("{}{}", "█".repeat(length / 8), EIGHTHS.get(length % 8).copied().unwrap_or_default())
+}
+
+impl TextTable {
+    /// The columns and rows of a table that a terminal shows.
+    pub(crate) fn of(table: &Table, indent: usize) -> Self {
+        let shown = || table.columns.iter().enumerate().filter(|(_, column)| column.is_in(Form::Terminal));
+        let names = shown().take_while(|(_, column)| column.align == Align::Names).count();
+        let mut text = Self {
+            titles: Vec::new(),
+            rows: Vec::new(),
+            left: names,
+            words: Vec::new(),
+            denials: Vec::new(),
+            spare: Vec::new(),
+            indent,
+            least_name: table.least_name,
+        };
+        let mut spare = Vec::new();
+        for (_, column) in shown() {
+            let place = text.titles.len();
+            text.titles.push(column.title.to_owned());
+            spare.extend(column.spare.map(|order| (order, place)));
+            if column.align == Align::Words {
+                text.words.push(place);
+            }
+            if column.has_share_in_text() {
+                text.titles.push(String::new());
+                spare.extend(column.spare_share.map(|order| (order, place + 1)));
+            }
+            if column.is_denial {
+                text.denials.extend(place..text.titles.len());
+            }
+        }
+        spare.sort_unstable();
+        text.spare = spare.into_iter().map(|(_, place)| place).collect();
+        for row in table.rows.iter().take(table.most) {
+            let cells = shown().flat_map(|(place, column)| {
+                let cell = row.cells.get(place).unwrap_or(&Cell::Empty);
+                [Some(cell.text()), column.has_share_in_text().then(|| cell.share())].into_iter().flatten()
+            });
+            let cells = cells.map(|cell| Printable(cell).to_string()).collect();
+            let notes: Vec<&str> =
+                row.notes.iter().map(|note| &**note).filter(|note| !note.is_empty()).collect();
+            let note = Printable(notes.join("  ")).to_string().trim().to_owned();
+            text.rows.push(TextRow { cells, note: Some(note).filter(|note| !note.is_empty()) });
+        }
         text
     }
 
@@ -109,7 +150,7 @@ impl Table {
     }
 
     /// The titles, in two or more lines if one is wider than its column.
-    fn title_lines(&self, columns: &[Column], style: Style) -> Vec<String> {
+    fn title_lines(&self, columns: &[TextColumn], style: Style) -> Vec<String> {
         let titles: Vec<Vec<String>> =
             columns.iter().map(|column| folded(self.title(column.place), column.width)).collect();
         let height = titles.iter().map(Vec::len).max().unwrap_or(0);
@@ -126,7 +167,7 @@ impl Table {
 
     fn line<'a>(
         &self,
-        cells: impl Iterator<Item = (&'a Column, &'a str, Option<Paint>)>,
+        cells: impl Iterator<Item = (&'a TextColumn, &'a str, Option<Paint>)>,
         style: Style,
     ) -> String {
         let mut line = " ".repeat(self.indent);
@@ -136,7 +177,7 @@ impl Table {
             let cell = fitted(cell, column.width);
             let rest = column.width.saturating_sub(cell.width());
             spaces += if place == 0 { 0 } else { GAP.len() };
-            let is_left = column.place < self.left || self.bars.contains(&column.place);
+            let is_left = column.place < self.left || self.words.contains(&column.place);
             let (before, after) = if is_left { (0, rest) } else { (rest, 0) };
             spaces += before;
             if !cell.is_empty() {
@@ -150,16 +191,16 @@ impl Table {
 
     /// The columns that are shown, and their widths. If there is no room, titles fold, names are shortened, and then columns
     /// are left out.
-    fn columns(&self) -> Vec<Column> {
+    fn columns(&self) -> Vec<TextColumn> {
         let all = (0..self.titles.len()).map(|place| self.column(place));
-        let mut columns: Vec<Column> =
+        let mut columns: Vec<TextColumn> =
             all.filter(|column| column.cells > 0 || self.rows.is_empty()).collect();
         let natural = columns.clone();
         let mut spare = self.spare.iter();
         loop {
             let is_folded =
                 self.shrink(&mut columns, |column| (column.width > column.least).then_some(column.width));
-            let is_name = |column: &Column| column.place < self.left && column.width > NARROWEST;
+            let is_name = |column: &TextColumn| column.place < self.left && column.width > self.least_name;
             if is_folded || self.shrink(&mut columns, |column| is_name(column).then_some(column.width)) {
                 return columns;
             }
@@ -174,7 +215,7 @@ impl Table {
     }
 
     /// Takes from the columns that yield most, until all fit or none yields.
-    fn shrink(&self, columns: &mut [Column], yielded: impl Fn(&Column) -> Option<usize>) -> bool {
+    fn shrink(&self, columns: &mut [TextColumn], yielded: impl Fn(&TextColumn) -> Option<usize>) -> bool {
         while !self.fits(columns) {
             let yielding = columns.iter_mut().filter_map(|column| Some((yielded(column)?, column)));
             match yielding.max_by_key(|(width, _)| *width) {
@@ -185,26 +226,26 @@ impl Table {
         true
     }
 
-    fn column(&self, place: usize) -> Column {
+    fn column(&self, place: usize) -> TextColumn {
         let cells = self.rows.iter().filter_map(|row| row.cells.get(place));
         let cells = cells.map(|cell| cell.width()).max().unwrap_or(0);
         let title = self.title(place);
         let word = title.split(' ').map(|word| word.width()).max().unwrap_or(0);
-        Column { place, cells, width: cells.max(title.width()), least: cells.max(word) }
+        TextColumn { place, cells, width: cells.max(title.width()), least: cells.max(word) }
     }
 
     fn title(&self, place: usize) -> &str {
         self.titles.get(place).map_or("", |title| title)
     }
 
-    fn fits(&self, columns: &[Column]) -> bool {
+    fn fits(&self, columns: &[TextColumn]) -> bool {
         let widths: usize = columns.iter().map(|column| column.width).sum();
         self.indent + widths + GAP.len() * columns.len().saturating_sub(1) <= COLUMNS
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Column {
+struct TextColumn {
     place: usize,
     width: usize,
     /// The width of its widest cell.
@@ -230,32 +271,42 @@ mod tests {
     use super::*;
 
     fn lines(table: &Table) -> Vec<String> {
-        table.lines(Style::Plain).collect()
+        TextTable::of(table, 2).lines(Style::Plain).collect()
+    }
+
+    fn words(texts: &[&str]) -> Vec<Cell> {
+        texts.iter().map(|text| Cell::Words((*text).to_owned())).collect()
     }
 
     #[test]
     fn a_table_that_fits_is_as_wide_as_its_cells() {
-        let mut table = Table::new(["name", "denied"]);
-        table.row(["a".to_owned(), "1,000".to_owned()]);
-        table.note("more".to_owned());
+        let mut table = Table::new("", vec![Column::name("name"), Column::figure("denied")]);
+        table.noted_row(vec!["more".to_owned()], words(&["a", "1,000"]));
         assert_eq!(lines(&table), ["  name  denied", "  a      1,000", "    more"]);
     }
 
     #[test]
     fn titles_fold_then_names_shrink_then_columns_go() {
-        let mut table = Table::new(["name", "a rather long title", "spare"]).spare([2]);
-        table.row(["n".repeat(60), "1".to_owned(), "2".to_owned()]);
+        let mut table = Table::new(
+            "",
+            vec![
+                Column::name("name"),
+                Column::figure("a rather long title"),
+                Column::figure("spare").spare(0),
+            ],
+        );
+        table.row(words(&[&"n".repeat(60), "1", "2"]));
         let folded = lines(&table);
         assert!(folded.iter().all(|line| line.width() <= COLUMNS) && folded.len() > 2, "{folded:#?}");
         assert!(folded.last().unwrap().contains(&"n".repeat(60)), "{folded:#?}");
-        table.row(["n".repeat(90), "1".repeat(40), "2".to_owned()]);
+        table.row(words(&[&"n".repeat(90), &"1".repeat(40), "2"]));
         let shrunk = lines(&table);
         assert!(shrunk.iter().all(|line| line.width() <= COLUMNS), "{shrunk:#?}");
         assert!(
             shrunk.last().unwrap().contains('…') && shrunk.last().unwrap().ends_with(" 2"),
             "{shrunk:#?}"
         );
-        table.row(["n".repeat(90), "1".repeat(62), "2".to_owned()]);
+        table.row(words(&[&"n".repeat(90), &"1".repeat(62), "2"]));
         let dropped = lines(&table);
         assert!(dropped.iter().all(|line| line.width() <= COLUMNS), "{dropped:#?}");
         assert!(dropped.last().unwrap().ends_with('1'), "{dropped:#?}");
@@ -264,19 +315,19 @@ mod tests {
     /// Widths were counted in characters, and half of the names of programs are wider than that.
     #[test]
     fn wide_characters_take_two_columns() {
-        let mut table = Table::new(["name", "denied"]);
-        table.row(["日本語".to_owned(), "1".to_owned()]);
-        table.row(["abcdef".to_owned(), "2".to_owned()]);
+        let mut table = Table::new("", vec![Column::name("name"), Column::figure("denied")]);
+        table.row(words(&["日本語", "1"]));
+        table.row(words(&["abcdef", "2"]));
         let lines = lines(&table);
         assert_eq!(lines[1].width(), lines[2].width(), "{lines:#?}");
     }
 
     #[test]
     fn denials_are_red_on_a_terminal_alone() {
-        let mut table = Table::new(["name", "denied"]).denials([1]);
-        table.row(["a".to_owned(), "3".to_owned()]);
-        table.row(["b".to_owned(), "0".to_owned()]);
-        let colored: Vec<String> = table.lines(Style::Colored).collect();
+        let mut table = Table::new("", vec![Column::name("name"), Column::figure("denied").denials()]);
+        table.row(words(&["a", "3"]));
+        table.row(words(&["b", "0"]));
+        let colored: Vec<String> = TextTable::of(&table, 2).lines(Style::Colored).collect();
         assert_eq!(colored[1], "  a          \u{1b}[31m3\u{1b}[0m");
         assert_eq!(colored[2], "  b          0");
         assert!(!lines(&table).concat().contains('\u{1b}'));
