@@ -147,11 +147,11 @@ impl Draft {
         zone: Option<&mut Zone>,
         outer: impl FnOnce() -> Option<Stamp>,
     ) -> Result<(), Reason> {
-        let of_day = || {
+        let by_day_and_clock = || {
             let (micros, precision) = self.clock?;
             Some(Stamp { micros: self.day? * time::DAY + micros, is_utc: true, precision })
         };
-        let stamp = self.stamp.or_else(of_day).or_else(|| {
+        let stamp = self.stamp.or_else(by_day_and_clock).or_else(|| {
             self.instant = Some(Instant::Unknown);
             outer()
         });

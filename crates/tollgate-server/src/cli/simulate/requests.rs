@@ -84,11 +84,11 @@ impl LogRequests {
             source: RequestSource::of(name, args),
             is_decisive,
         };
-        let of_decisions = decisive.iter().map(|name| wanted(name, true));
-        let of_others = others.difference(decisive).map(|name| wanted(name, false));
+        let decisive_ones = decisive.iter().map(|name| wanted(name, true));
+        let other_ones = others.difference(decisive).map(|name| wanted(name, false));
         // Whoever counts all requests together asks for no attribute.
         let wanted: Vec<WantedParts> =
-            of_decisions.chain(of_others).filter(|wanted| wanted.name != "global").collect();
+            decisive_ones.chain(other_ones).filter(|wanted| wanted.name != "global").collect();
         let asked = wanted.iter().filter_map(|wanted| match wanted.source {
             RequestSource::Field(field) => Some(field),
             _ => None,
