@@ -8,11 +8,11 @@ use tollgate_http::{Network, NetworkError};
 /// A value that requests have under a name, such as `user=json:/user/id`.
 ///
 /// ```
-/// use tollgate_logs::{Attribute, Source};
+/// use tollgate_logs::{Attribute, AttributeSource};
 ///
 /// let attribute: Attribute = "api_key=query:key".parse()?;
 /// assert_eq!(attribute.name, "api_key");
-/// assert_eq!(attribute.source, Source::Query("key".to_owned()));
+/// assert_eq!(attribute.source, AttributeSource::Query("key".to_owned()));
 /// assert!("user=cookie:id".parse::<Attribute>().is_err());
 /// # Ok::<(), tollgate_logs::AttributeError>(())
 /// ```
@@ -39,10 +39,10 @@ pub enum AttributeSource {
     Header(String),
     /// `query:key`: the first parameter of this name in the query, decoded: `+` is a blank, `%41` is `A`.
     Query(String),
-    /// `xff:10.0.0.0/8,192.0.2.1`: the client by `X-Forwarded-For`, as the service finds it behind these networks of trusted
-    /// proxies. Reading begins with the logged address; in a line without one, with the last entry of the header, because
-    /// the server's own proxy has appended it. It continues from the end of the header, as long as an address is a trusted
-    /// proxy's. Ports and brackets are cut off.
+    /// `xff:10.0.0.0/8,192.0.2.1`: the client by `X-Forwarded-For`, as the service finds it behind these networks of
+    /// trusted proxies. Reading begins with the logged address; in a line without one, with the last entry of the
+    /// header, because the server's own proxy has appended it. It continues from the end of the header, as long as an
+    /// address is a trusted proxy's. Ports and brackets are cut off.
     ///
     /// If the format logs no header, it is the logged address. An entry that is no address, such as `unknown`, ends
     /// reading: the request counts for the proxy before it. An empty entry that a trusted proxy should have filled in

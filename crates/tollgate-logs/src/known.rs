@@ -35,24 +35,24 @@ impl KnownLog {
 
     /// The earliest time in the first lines.
     pub(crate) fn first(&self) -> i64 {
-        self.detected.as_ref().and_then(|detected| detected.seen.first).unwrap_or(i64::MIN)
+        self.detected.as_ref().and_then(|detected| detected.counts.first).unwrap_or(i64::MIN)
     }
 
     /// The latest time in the first lines. Rotated files are ordered by it, because the first line may be the end of a
     /// long request.
     pub(crate) fn last(&self) -> i64 {
-        self.detected.as_ref().and_then(|detected| detected.seen.last).unwrap_or(i64::MAX)
+        self.detected.as_ref().and_then(|detected| detected.counts.last).unwrap_or(i64::MAX)
     }
 
-    /// The files that a server writes one after the other have the same series: it is the name without the number or the
-    /// day that tells them apart. Only files that begin in an hour that exists twice have one that matters.
+    /// The files that a server writes one after the other have the same series: it is the name without the number or
+    /// the day that tells them apart. Only files that begin in an hour that exists twice have one that matters.
     pub(crate) fn series(&self) -> String {
         series(&self.log.name)
     }
 
     /// Whether it begins in an hour that exists twice.
     pub(crate) fn is_ambiguous(&self) -> bool {
-        self.detected.as_ref().is_some_and(|detected| detected.seen.is_ambiguous)
+        self.detected.as_ref().is_some_and(|detected| detected.counts.is_ambiguous)
     }
 
     /// Returns its entry in the summary before it is read.
@@ -61,8 +61,8 @@ impl KnownLog {
         LogFile {
             name: self.log.name.clone(),
             format: detected.map(DetectedFormat::name),
-            instant: detected.and_then(|detected| detected.seen.instant),
-            precision: detected.and_then(|detected| detected.seen.precision),
+            instant: detected.and_then(|detected| detected.counts.instant),
+            precision: detected.and_then(|detected| detected.counts.precision),
             may_be_sampled: detected.is_some_and(|detected| detected.may_be_sampled),
             has_names: detected.is_some_and(|detected| detected.clients.names > 0),
             others: detected.and_then(|detected| detected.others.clone()),
@@ -170,7 +170,7 @@ fn look(
             Error::UnclearFormat { name, poorer, richer, line: example(line) }
         }
     })?;
-    if detected.seen.has_no_zone {
+    if detected.counts.has_no_zone {
         return Err(Error::NoZone { name: log.name.clone() });
     }
     Ok(Some(detected))

@@ -60,7 +60,7 @@ impl OpenLog {
             parser.go_on(*fold);
         }
         let lines = log.open(counts)?;
-        let precision = detected.and_then(|detected| detected.seen.precision).unwrap_or(Precision::Seconds);
+        let precision = detected.and_then(|detected| detected.counts.precision).unwrap_or(Precision::Seconds);
         Ok(Self {
             name: log.name,
             series,

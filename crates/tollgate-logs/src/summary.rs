@@ -8,8 +8,8 @@ use crate::gaps::Gaps;
 /// Files with fewer requests may be alike by chance.
 const LEAST_OF_COPIES: u64 = 100;
 
-/// The summary of what has been read. It is complete once [`Reader::read`](crate::Reader::read) has found no more requests,
-/// or returned [`Error::Unparsed`](crate::Error::Unparsed) or [`Error::Late`](crate::Error::Late).
+/// The summary of what has been read. It is complete once [`Reader::read`](crate::Reader::read) has found no more
+/// requests, or returned [`Error::Unparsed`](crate::Error::Unparsed) or [`Error::Late`](crate::Error::Late).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -38,18 +38,20 @@ pub struct Summary {
     /// Requests whose local time exists twice, at the end of summer time. The order in the file decided which was
     /// meant.
     pub ambiguous: u64,
-    /// Whether a request had the header `X-Forwarded-For` that an attribute asks for ([`Source::Xff`](crate::Source::Xff)).
+    /// Whether a request had the header `X-Forwarded-For` that an attribute asks for
+    /// ([`AttributeSource::Xff`](crate::AttributeSource::Xff)).
     pub has_forwarded: bool,
-    /// Requests whose client a trusted proxy hides: its entry in `X-Forwarded-For` is no address, such as `unknown`. They
-    /// count for that proxy, or for nobody if the log has no other address.
+    /// Requests whose client a trusted proxy hides: its entry in `X-Forwarded-For` is no address, such as `unknown`.
+    /// They count for that proxy, or for nobody if the log has no other address.
     pub hidden_clients: u64,
-    /// Requests whose client a trusted proxy does not name: its entry in `X-Forwarded-For` is empty. They have no client.
+    /// Requests whose client a trusted proxy does not name: its entry in `X-Forwarded-For` is empty. They have no
+    /// client.
     pub unnamed_clients: u64,
 }
 
 impl Summary {
-    /// Returns pairs of files that are probably the same log, such as `access.log.1` and `access.log.1.gz`: they have the
-    /// same number of lines and of requests, and these begin and end at the same times.
+    /// Returns pairs of files that are probably the same log, such as `access.log.1` and `access.log.1.gz`: they have
+    /// the same number of lines and of requests, and these begin and end at the same times.
     #[must_use]
     pub fn copies(&self) -> Vec<(&LogFile, &LogFile)> {
         let mut known: HashMap<_, &LogFile> = HashMap::new();
@@ -81,8 +83,8 @@ pub struct LogFile {
     pub instant: Option<Instant>,
     /// The precision of the format's times.
     pub precision: Option<Precision>,
-    /// Whether the log may hold only a sample of all requests: its first lines have the fields of Cloudflare's Logpush, or
-    /// of load balancers of Google Cloud.
+    /// Whether the log may hold only a sample of all requests: its first lines have the fields of Cloudflare's
+    /// Logpush, or of load balancers of Google Cloud.
     pub may_be_sampled: bool,
     /// Whether clients in its first lines are names of hosts, in place of addresses.
     pub has_names: bool,

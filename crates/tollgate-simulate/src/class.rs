@@ -54,10 +54,10 @@ impl Classes {
     /// # Examples
     ///
     /// ```
-    /// use tollgate_simulate::{Classes, Known};
+    /// use tollgate_simulate::{Classes, KnownClients};
     ///
     /// let bots = ["bot=user_agent: '*bot*'".to_owned()];
-    /// let offices = Known { attribute: "ip", file: "offices.txt", text: "192.0.2.0/24\n198.51.100.7\n" };
+    /// let offices = KnownClients { attribute: "ip", file: "offices.txt", text: "192.0.2.0/24\n198.51.100.7\n" };
     /// let classes = Classes::parse(&bots, Some(offices))?;
     /// assert_eq!(classes.names().collect::<Vec<_>>(), ["known", "bot"]);
     /// assert!(Classes::parse(&["bot".to_owned()], None).is_err());

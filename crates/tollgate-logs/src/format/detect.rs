@@ -3,15 +3,15 @@
 use jiff::tz::TimeZone;
 
 use super::audit::{Clients, Sample, Unclear};
+use super::line_counts::LineCounts;
 use super::rows::ROWS;
 use super::sampled::is_sampled;
 use super::table::{Style, may_be_header};
 use super::wrapping::Wrapping;
-use super::{Format, FormatShape, Parser};
+use super::{Format, FormatShape};
 use crate::attribute::{Attribute, AttributeSource};
-use crate::field::{Field, Instant, Precision};
+use crate::field::Field;
 use crate::plan::Plan;
-use crate::reason::{Kind, Reason};
 use crate::summary::OtherAddresses;
 
 /// The result of reading the first lines of a log.
@@ -22,48 +22,10 @@ pub(crate) struct DetectedFormat {
     /// Whether the log may hold only a sample of all requests, as its first lines show.
     pub(crate) may_be_sampled: bool,
     /// What the lines have that were tried.
-    pub(crate) seen: LineCounts,
+    pub(crate) counts: LineCounts,
     pub(crate) clients: Clients,
     /// A field of the first lines with addresses that are not those of the clients.
     pub(crate) others: Option<OtherAddresses>,
-}
-
-/// The kinds of lines, as a format reads them.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LineCounts {
-    requests: usize,
-    others: usize,
-    unparsed: usize,
-    /// The first unreadable line.
-    first_unparsed: Option<usize>,
-    /// The first line that is [`Kind::Unknown`].
-    first_unknown: Option<usize>,
-    pub(crate) has_no_zone: bool,
-    /// Whether a line would be a request if it had a time.
-    has_no_time: bool,
-    /// Known fields of all requests together: the more, the better the format fits.
-    known_fields: u64,
-    /// The earliest time.
-    pub(crate) first: Option<i64>,
-    /// The latest time.
-    pub(crate) last: Option<i64>,
-    /// Whether a time existed twice, at the end of summer time.
-    pub(crate) is_ambiguous: bool,
-    /// The finest that was seen. Times that end with zeros may look coarser.
-    pub(crate) precision: Option<Precision>,
-    pub(crate) instant: Option<Instant>,
-}
-
-impl LineCounts {
-    /// Returns whether more than 95 % of the lines are read.
-    fn fits(&self) -> bool {
-        self.requests * 5 > self.unparsed * 95
-    }
-
-    /// Returns whether there are only headers, comments and messages of the server.
-    fn is_idle(&self) -> bool {
-        self.requests + self.unparsed == 0 && self.others > 0 && self.first_unknown.is_none()
-    }
 }
 
 /// Why no format is found.
@@ -91,8 +53,8 @@ impl DetectedFormat {
         format!("{}{}", self.format.name, self.wrapping.suffix())
     }
 
-    /// Whether the lines themselves must show their client. Not if flags do: `--format` for lines of text, `--attr ip=` for
-    /// JSON and tables.
+    /// Whether the lines themselves must show their client. Not if flags do: `--format` for lines of text, `--attr
+    /// ip=` for JSON and tables.
     pub(crate) fn has_to_show_clients(&self, is_given: bool, attributes: &[Attribute]) -> bool {
         let mut addresses = attributes.iter().filter(|other| other.name == Field::Ip.name());
         let is_said = match self.format.shape {
@@ -140,100 +102,158 @@ pub(crate) fn detect(
 ) -> Result<DetectedFormat, Miss> {
     let known = || ROWS.iter().filter(|row| row.is_detected).filter_map(|row| row.format().ok());
     let formats: Vec<Format> = given.map_or_else(|| known().collect(), |given| vec![given.clone()]);
-    let patience = if given.is_some() { usize::MAX } else { PATIENCE };
-    let mut idle = None;
-    let mut nearest: Option<DetectedFormat> = None;
-    let mut unknown = None;
-    let mut missing = None;
-    let mut unexpected = None;
+    let mut search = Search { given, plan, misses: Misses::default() };
     for (wrapping, inside) in Wrapping::ways(lines) {
         let sample = Sample { lines, wrapping: &wrapping, plan, zone };
+        if let Some(detected) = search.within(&sample, &inside, &formats) {
+            return detected;
+        }
+        let misses = &mut search.misses;
+        misses.unexpected = misses.unexpected.take().or_else(|| sample.unexpected(&inside));
+    }
+    // How many lines a given format may leave unread is judged when all are read.
+    if let Some(nearest) = search.misses.nearest.take_if(|_| given.is_some()) {
+        let wrapping = nearest.wrapping.clone();
+        return nearest.with_clients(&Sample { lines, wrapping: &wrapping, plan, zone }, given);
+    }
+    search.misses.result(given.is_some())
+}
+
+/// A search for the format of a log.
+struct Search<'s> {
+    given: Option<&'s Format>,
+    plan: &'s Plan,
+    misses: Misses,
+}
+
+/// What formats came to that do not fit.
+#[derive(Default)]
+struct Misses {
+    /// A format that reads only headers, comments and messages of the server.
+    idle: Option<DetectedFormat>,
+    /// The one that reads most requests.
+    nearest: Option<DetectedFormat>,
+    /// A line of JSON without a known field.
+    unknown: Option<usize>,
+    /// A format that lacks a field.
+    missing: Option<Miss>,
+    /// Lines with a client in a place where no format has one.
+    unexpected: Option<Unclear>,
+}
+
+impl Search<'_> {
+    /// Tries all formats on lines in one wrapping. `None` if none fits.
+    fn within(
+        &mut self,
+        sample: &Sample<'_>,
+        inside: &[Vec<u8>],
+        formats: &[Format],
+    ) -> Option<Result<DetectedFormat, Miss>> {
         let mut best: Option<((u64, bool), DetectedFormat)> = None;
         let mut richer: Option<(&Format, usize)> = None;
-        for format in &formats {
+        for format in formats {
             if best.is_some() && !matches!(format.shape, FormatShape::Objects(_)) {
                 break;
             }
-            if given.is_none() && !is_candidate(format, &inside) {
-                continue;
-            }
-            let seen = match try_format(lines, format, &wrapping, plan, zone, patience) {
-                Ok(seen) => seen,
-                Err(field) => {
-                    let is_table = matches!(format.shape, FormatShape::Table(_));
-                    if given.is_some() || is_table && has_header(format, &inside) {
-                        missing = Some(Miss::NoField { format: format.name.clone(), field });
+            let Some(detected) = self.read(sample, inside, format) else { continue };
+            let counts = detected.counts;
+            match &detected.format.shape {
+                _ if !counts.fits() => {
+                    if counts.requests > counts.unparsed && richer.is_none() && self.given.is_none() {
+                        richer = Some((format, counts.first_unparsed.unwrap_or(0)));
                     }
-                    continue;
+                    self.misses.note(detected, self.plan);
                 }
-            };
-            let is_result = seen.fits() || seen.is_idle() || given.is_some();
-            let may_be_sampled = is_result && is_sampled(format, &inside);
-            let detected = DetectedFormat {
-                format: format.clone(),
-                wrapping: wrapping.clone(),
-                may_be_sampled,
-                seen,
-                clients: Clients::default(),
-                others: None,
-            };
-            if seen.fits() {
-                let FormatShape::Objects(objects) = &detected.format.shape else {
-                    return match richer.filter(|_| matches!(format.shape, FormatShape::Template(_))) {
-                        Some((richer, line)) => {
-                            let [poorer, richer] = [format, richer].map(|format| format.name.clone());
-                            // Without its clients, a format is no choice.
-                            match detected.with_clients(&sample, given) {
-                                Ok(_) => Err(Miss::Richer { poorer, richer, line }),
-                                Err(_) => Err(Miss::Nearest(richer, line)),
-                            }
-                        }
-                        None => detected.with_clients(&sample, given),
-                    };
-                };
                 // Servers share names of fields, so the format with most known fields wins. If several have as many and
                 // `--time` is given, the one of no server wins.
-                let rank = (seen.known_fields, objects.is_open && plan.time.is_some());
-                if best.as_ref().is_none_or(|(highest, _)| rank > *highest) {
-                    best = Some((rank, detected));
+                FormatShape::Objects(objects) => {
+                    let rank = (counts.known_fields, objects.is_open && self.plan.time.is_some());
+                    if best.as_ref().is_none_or(|(highest, _)| rank > *highest) {
+                        best = Some((rank, detected));
+                    }
                 }
-                continue;
-            }
-            if seen.requests > seen.unparsed && richer.is_none() && given.is_none() {
-                richer = Some((format, seen.first_unparsed.unwrap_or(0)));
-            }
-            if seen.has_no_time && !matches!(format.shape, FormatShape::Template(_)) {
-                let field = plan.time.as_ref().map_or("time", |time| &time.field).to_owned();
-                missing = Some(Miss::NoField { format: format.name.clone(), field });
-            }
-            unknown = unknown.or(seen.first_unknown);
-            if seen.is_idle() && idle.is_none() {
-                idle = Some(detected);
-            } else if seen.requests > nearest.as_ref().map_or(0, |nearest| nearest.seen.requests) {
-                nearest = Some(detected);
+                FormatShape::Template(_) => return Some(self.unless_richer(detected, richer, sample)),
+                FormatShape::Table(_) => return Some(detected.with_clients(sample, self.given)),
             }
         }
-        if let Some((_, best)) = best {
-            return best.with_clients(&sample, given);
+        best.map(|(_, best)| best.with_clients(sample, self.given))
+    }
+
+    /// Reads the lines by one format. `None` if it is no candidate, or lacks a field.
+    fn read(&mut self, sample: &Sample<'_>, inside: &[Vec<u8>], format: &Format) -> Option<DetectedFormat> {
+        if self.given.is_none() && !is_candidate(format, inside) {
+            return None;
         }
-        unexpected = unexpected.or_else(|| sample.unexpected(&inside));
+        let patience = if self.given.is_some() { usize::MAX } else { PATIENCE };
+        let counts = match LineCounts::of(sample, format, patience) {
+            Ok(counts) => counts,
+            Err(field) => {
+                let is_table = matches!(format.shape, FormatShape::Table(_));
+                if self.given.is_some() || is_table && has_header(format, inside) {
+                    self.misses.missing = Some(Miss::NoField { format: format.name.clone(), field });
+                }
+                return None;
+            }
+        };
+        let is_result = counts.fits() || counts.is_idle() || self.given.is_some();
+        Some(DetectedFormat {
+            format: format.clone(),
+            wrapping: sample.wrapping.clone(),
+            may_be_sampled: is_result && is_sampled(format, inside),
+            counts,
+            clients: Clients::default(),
+            others: None,
+        })
     }
-    // How many lines a given format may leave unread is judged when all are read.
-    if let Some(found) = nearest.take_if(|_| given.is_some()) {
-        let wrapping = found.wrapping.clone();
-        return found.with_clients(&Sample { lines, wrapping: &wrapping, plan, zone }, given);
+
+    /// A text that fits, unless a format with more fields reads most lines.
+    fn unless_richer(
+        &self,
+        detected: DetectedFormat,
+        richer: Option<(&Format, usize)>,
+        sample: &Sample<'_>,
+    ) -> Result<DetectedFormat, Miss> {
+        let Some((richer, line)) = richer else { return detected.with_clients(sample, self.given) };
+        let (poorer, richer) = (detected.format.name.clone(), richer.name.clone());
+        // Without its clients, a format is no choice.
+        match detected.with_clients(sample, self.given) {
+            Ok(_) => Err(Miss::Richer { poorer, richer, line }),
+            Err(_) => Err(Miss::Nearest(richer, line)),
+        }
     }
-    if let Some(idle) = idle {
-        return Ok(idle);
+}
+
+impl Misses {
+    /// Notes a format that does not fit.
+    fn note(&mut self, detected: DetectedFormat, plan: &Plan) {
+        let counts = detected.counts;
+        if counts.has_no_time && !matches!(detected.format.shape, FormatShape::Template(_)) {
+            let field = plan.time.as_ref().map_or("time", |time| &time.field).to_owned();
+            self.missing = Some(Miss::NoField { format: detected.format.name.clone(), field });
+        }
+        self.unknown = self.unknown.or(counts.first_unknown);
+        if counts.is_idle() && self.idle.is_none() {
+            self.idle = Some(detected);
+        } else if counts.requests > self.nearest.as_ref().map_or(0, |nearest| nearest.counts.requests) {
+            self.nearest = Some(detected);
+        }
     }
-    if let Some(unexpected) = unexpected.filter(|_| given.is_none()) {
-        return Err(Miss::Unclear(unexpected));
+
+    /// A log without requests, or why there is no format.
+    fn result(self, is_given: bool) -> Result<DetectedFormat, Miss> {
+        if let Some(idle) = self.idle {
+            return Ok(idle);
+        }
+        if let Some(unexpected) = self.unexpected.filter(|_| !is_given) {
+            return Err(Miss::Unclear(unexpected));
+        }
+        let nearest = self.nearest.map(|nearest| {
+            let line = nearest.counts.first_unparsed.unwrap_or(0);
+            Miss::Nearest(nearest.format.name, line)
+        });
+        let unknown = self.unknown.map(Miss::NoRequest);
+        Err(nearest.or(self.missing).or(unknown).unwrap_or(Miss::Nothing))
     }
-    let nearest = nearest.map(|nearest| {
-        let line = nearest.seen.first_unparsed.unwrap_or(0);
-        Miss::Nearest(nearest.format.name, line)
-    });
-    Err(nearest.or(missing).or(unknown.map(Miss::NoRequest)).unwrap_or(Miss::Nothing))
 }
 
 /// Tables without a fixed header would accept any first line as their header.
@@ -258,52 +278,4 @@ fn has_header(format: &Format, lines: &[Vec<u8>]) -> bool {
             && cell.iter().all(|byte| byte.is_ascii_alphanumeric() || b"@_-.() /".contains(byte))
     };
     first.split(|&byte| byte == separator).all(is_name)
-}
-
-/// Reads the lines by one format.
-///
-/// # Errors
-///
-/// The name of a field that it lacks.
-fn try_format(
-    lines: &[&[u8]],
-    format: &Format,
-    wrapping: &Wrapping,
-    plan: &Plan,
-    zone: Option<&TimeZone>,
-    patience: usize,
-) -> Result<LineCounts, String> {
-    let mut parser = Parser::new(format, wrapping, plan, zone)?;
-    let mut seen = LineCounts::default();
-    for (place, line) in lines.iter().enumerate() {
-        match parser.read(plan, line) {
-            Ok(Kind::Other) => seen.others += usize::from(!line.trim_ascii().is_empty()),
-            Ok(Kind::Unknown) => seen.first_unknown = seen.first_unknown.or(Some(place)),
-            Ok(Kind::Request) => {
-                seen.requests += 1;
-                seen.known_fields += u64::from(parser.known_fields());
-                let head = parser.record().head;
-                seen.first = Some(seen.first.map_or(head.time, |first| first.min(head.time)));
-                seen.last = seen.last.max(Some(head.time));
-                seen.precision =
-                    seen.precision.map_or(Some(head.precision), |finest| Some(finest.min(head.precision)));
-                seen.instant = parser.instant().or(seen.instant);
-            }
-            Err(Reason::NoZone) => {
-                seen.requests += 1;
-                seen.has_no_zone = true;
-            }
-            Err(Reason::NoField) => return Err(parser.missing().to_owned()),
-            Err(reason) => {
-                seen.unparsed += 1;
-                seen.has_no_time |= reason == Reason::NoTime;
-                seen.first_unparsed = seen.first_unparsed.or(Some(place));
-                if seen.requests == 0 && seen.unparsed > patience {
-                    break;
-                }
-            }
-        }
-    }
-    seen.is_ambiguous = parser.ambiguous() > 0;
-    Ok(seen)
 }

@@ -5,6 +5,7 @@ mod audit;
 mod detect;
 mod envelope;
 mod json;
+mod line_counts;
 mod nginx;
 mod parser;
 mod parts;
@@ -84,8 +85,8 @@ pub enum FormatError {
     /// A `%` is not followed by a directive.
     #[error("invalid directive {0:?}")]
     Directive(String),
-    /// Two fields have nothing between them, so the end of the first cannot be found. A path after a host or a port begins
-    /// at its `/`, and a query after a path at its `?`.
+    /// Two fields have nothing between them, so the end of the first cannot be found. A path after a host or a port
+    /// begins at its `/`, and a query after a path at its `?`.
     #[error("there is nothing between {0} and {1}, so the end of {0} cannot be found")]
     Adjacent(String, String),
 }

@@ -1,5 +1,6 @@
 //! Texts of times, read.
 
+use jiff::civil::Date;
 use jiff::fmt::strtime;
 
 use super::{DAY, SECOND};
@@ -174,23 +175,11 @@ fn month(name: [u8; 3]) -> Option<i64> {
     })
 }
 
-/// The days since the epoch until this one, by the calendar's cycle of 400 years.
+/// The days since the epoch until this one.
 fn day(year: i64, month: i64, day: i64) -> Option<i64> {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let length = match month {
-        2 => 28 + i64::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=length).contains(&day) {
-        return None;
-    }
-    // Counted from March on, the leap day is the last of its year.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let days = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year;
-    Some(days - 719_468)
+    const EPOCH: Date = Date::constant(1970, 1, 1);
+    let (year, month, day) = (year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?);
+    Some(Date::new(year, month, day).ok()?.duration_since(EPOCH).as_secs() / (DAY / SECOND))
 }
 
 #[cfg(test)]
@@ -240,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn texts_that_are_no_time_are_refused() {
         let clf = [
             "",
             "10/Oct/2000:13:55:3",
