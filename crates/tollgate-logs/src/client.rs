@@ -32,8 +32,8 @@ impl ClientText {
     }
 }
 
-/// Whether each request with this text has one client. It is fast, so a text that only looks like an address is taken for
-/// one. A log in whose first lines are no names has none later.
+/// Whether each request with this text has one client. It is fast, so a text that only looks like an address is taken
+/// for one. A log in whose first lines are no names has none later.
 pub(crate) fn is_one_client(text: &[u8], may_be_name: bool) -> bool {
     let (mut dots, mut colons) = (0_u32, 0_u32);
     for &byte in text {
@@ -85,8 +85,8 @@ pub(crate) fn address_in(word: &[u8]) -> Option<Range<usize>> {
 /// Ports that servers listen on. Those of clients are higher.
 const SERVERS: [&[u8]; 6] = [b"80", b"443", b"8000", b"8080", b"8081", b"8443"];
 
-/// Whether a virtual host with its port may be a client in truth: an address, unless it has the port of a server. A server
-/// without a name calls itself by its address.
+/// Whether a virtual host with its port may be a client in truth: an address, unless it has the port of a server. A
+/// server without a name calls itself by its address.
 pub(crate) fn is_client_as_host(text: &[u8]) -> bool {
     let has_port = text.starts_with(b"[") || text.iter().filter(|byte| **byte == b':').count() == 1;
     let port = memrchr(b':', text).filter(|_| has_port).and_then(|at| text.get(at + 1..));

@@ -76,8 +76,8 @@ pub enum Error {
         /// What a line may mean.
         doubt: Doubt,
     },
-    /// No first line of a file has a client, and [`Options::needs_client`](crate::Options::needs_client) is set. The user can
-    /// name its field.
+    /// No first line of a file has a client, and [`Options::needs_client`](crate::Options::needs_client) is set. The
+    /// user can name its field.
     #[error(
         "{name}: none of the first lines has the address of a client; name its field with --attr ip=SOURCE, write the format \
          out with --format, or do not count by `ip`"
@@ -156,7 +156,7 @@ pub enum Error {
         /// The share that is allowed.
         max_unparsed: f64,
     },
-    /// One second of the log has more requests than the memory for it holds.
+    /// The requests of one second do not fit into the memory for them.
     #[error("more than {} MiB of requests in one second of the log", Error::SECOND >> 20)]
     Dense,
     /// More files must be read at the same time than allowed. Sorting reads one after the other.

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_escape_stays() {
+    fn text_without_an_escape_stays() {
         for text in [r"\", r"\x", r"\x2", r"\xg0", r"\q"] {
             assert_eq!(undone(Escape::Backslash, text.as_bytes()), text.as_bytes());
         }
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_nginx_escapes_is_undone(text: Vec<u8>) {
+        fn escapes_of_nginx_are_undone(text: Vec<u8>) {
             let mut escaped = String::new();
             for &byte in &text {
                 match byte {
@@ -217,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn what_serde_escapes_is_undone(text: String) {
+        fn escapes_of_serde_are_undone(text: String) {
             let written = serde_json::to_string(&text).unwrap();
             let inner = written.strip_prefix('"').unwrap().strip_suffix('"').unwrap();
             prop_assert_eq!(undone(Escape::Json, inner.as_bytes()), text.into_bytes());

@@ -36,7 +36,8 @@ pub struct Options {
     pub fields: Vec<Field>,
     /// Whether a log is an error if none of its first lines has a client. By default it is not.
     pub needs_client: bool,
-    /// The share of lines that may be unreadable, and the share that may be late, each from 0 to 1. By default it is 0.01.
+    /// The share of lines that may be unreadable, and the share that may be late, each from 0 to 1. By default it is
+    /// 0.01.
     pub max_unparsed: f64,
     /// How requests are ordered by time.
     pub order: Order,

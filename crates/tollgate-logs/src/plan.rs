@@ -94,8 +94,8 @@ impl Plan {
         self.wanted.get(field as usize).copied().unwrap_or(false)
     }
 
-    /// The attributes that are fields of lines, as this dialect calls them: the slot, and the name or what the user wrote
-    /// if there can be no such field.
+    /// The attributes that are fields of lines, as this dialect calls them: the slot, and the name or what the user
+    /// wrote if there can be no such field.
     pub(crate) fn asked<'p>(
         &'p self,
         dialect: &'p Dialect,

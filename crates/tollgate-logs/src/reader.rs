@@ -18,7 +18,7 @@ use crate::progress::{Counts, Progress, Watch};
 use crate::reason::{Kind, Reason};
 use crate::record::Bucket;
 use crate::summary::Summary;
-use crate::tally::Tally;
+use crate::tally::ReadTally;
 use crate::time::Fold;
 
 /// Reads the requests of logs, in the order of time.
@@ -28,10 +28,10 @@ pub struct Reader {
     counts: Arc<Counts>,
     /// The bytes of all files, if they are known.
     of: Option<u64>,
-    tally: Tally,
+    tally: ReadTally,
     stage: Stage,
     buckets: Buckets,
-    /// How far a request may lie behind, in microseconds.
+    /// How late a request may be, in microseconds.
     window: i64,
     /// For each series, what its last file said of an hour that exists twice.
     folds: HashMap<String, Fold>,
@@ -62,7 +62,7 @@ struct Merge {
     most: usize,
 }
 
-/// How many lines of a file are read before it is looked which file lies back furthest.
+/// Lines that are read of a file before the file with the earliest time is looked for again.
 const TURN: usize = 512;
 
 /// The most bytes of requests that wait for earlier ones.
@@ -93,7 +93,7 @@ impl Reader {
             plan,
             counts: Arc::default(),
             of,
-            tally: Tally::default(),
+            tally: ReadTally::default(),
             stage: Stage::Found(logs),
             buckets,
             window: 0,
@@ -104,13 +104,13 @@ impl Reader {
 
     /// Reads the next requests, in place of those in the batch. Returns whether there were any.
     ///
-    /// While one batch is processed, another thread can read the next one. If all requests are sorted, the first call reads
-    /// all logs.
+    /// While one batch is processed, another thread can read the next one. If all requests are sorted, the first call
+    /// reads all logs.
     ///
     /// # Errors
     ///
-    /// If the logs cannot be read any further; the batch is empty then. [`Error::Unparsed`] and [`Error::Late`] come after
-    /// the last request.
+    /// If the logs cannot be read any further; the batch is empty then. [`Error::Unparsed`] and [`Error::Late`] come
+    /// after the last request.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Error> {
         self.buckets.reuse(batch.take());
         let filled = self.fill(batch);
@@ -214,8 +214,8 @@ impl Reader {
         }
         let earliest = open.iter().map(|open| open.latest).chain(ahead.last().map(KnownLog::first)).min();
         if let Some(earliest) = earliest {
-            // The first call closes all these seconds, so the batch does not decide which requests are late. Seconds that do
-            // not fit go into the next one.
+            // The first call closes all these seconds, so the batch does not decide which requests are late. Seconds
+            // that do not fit go into the next one.
             while let Some(bucket) = self.buckets.close_before(earliest.saturating_sub(self.window)) {
                 self.pass_on(bucket, batch);
                 if batch.is_full() {

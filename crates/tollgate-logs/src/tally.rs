@@ -9,11 +9,11 @@ use crate::summary::{Example, Summary, UnparsedLines};
 
 /// The summary, while it grows.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ReadTally {
     pub(crate) summary: Summary,
 }
 
-impl Tally {
+impl ReadTally {
     pub(crate) fn unparsed(&mut self, reason: Reason, file: usize, line: u64, text: &[u8]) {
         let known = &mut self.summary.unparsed;
         let place = known.iter().position(|unparsed| unparsed.reason == reason.text()).unwrap_or_else(|| {

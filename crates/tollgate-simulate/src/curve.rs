@@ -22,14 +22,14 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// The limit at which the curve bends most, on logarithmic axes: a visual mark, not a recommendation.
     pub knee: Option<u64>,
-    /// The limit by the whole log, which `suggest` finds by its first 70 % to try it on the rest: with a confidence of 95 %, it denies at most the share
-    /// of clients in [`suggested_budget`](Self::suggested_budget), and it is rounded up to 1, 2, 3 or 5 times a power of ten.
-    /// `None` if there are fewer than five clients.
+    /// The limit by the whole log, which `suggest` finds by its first 70 % to try it on the rest: with a confidence
+    /// of 95 %, it denies at most the share of clients in [`suggested_budget`](Self::suggested_budget), and it is
+    /// rounded up to 1, 2, 3 or 5 times a power of ten. `None` if there are fewer than five clients.
     pub suggested: Option<u64>,
     /// One client in 1,000, or else the least share that so many clients can prove.
     pub suggested_budget: Option<f64>,
-    /// The clients that set the suggested limit, if these are clients with mostly errors far above all others. Errors are those
-    /// of the policy's requests.
+    /// The clients that set the suggested limit, if these are clients with mostly errors far above all others. Errors
+    /// are those of the policy's requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_by: Option<LimitSetters>,
 }
@@ -57,8 +57,8 @@ pub struct Point {
     pub denied_clients: u64,
     /// Requests that all policies together deny if only this limit is changed. `None` for trials, which deny nothing.
     pub total_denied: Option<u64>,
-    /// Clients with such a request. `None` for trials, and if the policy counts by another key than clients are told apart
-    /// by, so that it is not known.
+    /// Clients with such a request. `None` for trials, and if the policy counts by another key than clients are told
+    /// apart by, so that it is not known.
     pub total_denied_clients: Option<u64>,
 }
 
@@ -67,8 +67,8 @@ pub struct Point {
 pub(crate) struct Others {
     /// Requests that it denies.
     pub(crate) denied: u64,
-    /// Followed clients with such a request; and the most in one window, under the quota, of each followed client without
-    /// one. `None` if the quota counts other clients.
+    /// Followed clients with such a request; and the most in one window, under the quota, of each followed client
+    /// without one. `None` if the quota counts other clients.
     pub(crate) clients: Option<(u64, Histogram)>,
 }
 
@@ -76,11 +76,11 @@ impl Curve {
     /// Calculates the curve of a quota that decides alone on its requests, which cost one unit each and nothing if they
     /// are denied: from the requests in each window of each client, and the most that each client has in one window.
     ///
-    /// A window of n requests denies those above the limit, whatever the limit is. So every limit is exact if all clients
-    /// are followed. If only one client in `one_in` is, the points are estimates: then each window stands for several, and
-    /// `maxima` are those of the clients that are followed. The others are no evidence for a limit. A limit is taken to
-    /// deny the same share of all `requests` as of those in the windows (a ratio estimate, as in Cochran's "Sampling
-    /// Techniques", chapter 6).
+    /// A window of n requests denies those above the limit, whatever the limit is. So every limit is exact if all
+    /// clients are followed. If only one client in `one_in` is, the points are estimates: then each window stands for
+    /// several, and `maxima` are those of the clients that are followed. The others are no evidence for a limit. A
+    /// limit is taken to deny the same share of all `requests` as of those in the windows (a ratio estimate, as in
+    /// Cochran's "Sampling Techniques", chapter 6).
     ///
     /// With a limit, all policies together deny what the others deny, and what the quota denies with it.
     pub(crate) fn calculated(
@@ -142,8 +142,8 @@ impl Curve {
     }
 }
 
-/// Requests that a limit denies, of all `requests`. If only one client in `one_in` is followed, the limit is taken to deny the
-/// same share of all as of those in the windows.
+/// Requests that a limit denies, of all `requests`. If only one client in `one_in` is followed, the limit is taken to
+/// deny the same share of all as of those in the windows.
 pub(crate) fn denied(windows: &Histogram, limit: u64, one_in: u64, requests: u64) -> u64 {
     let denied = windows.excess(limit);
     if one_in == 1 {
@@ -153,7 +153,8 @@ pub(crate) fn denied(windows: &Histogram, limit: u64, one_in: u64, requests: u64
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// All limits up to the one that denies nothing, and those that have a mark; if they are many, some at about equal ratios.
+/// All limits up to the one that denies nothing, and those that have a mark; if they are many, some at about equal
+/// ratios.
 fn limits(max: u64, marked: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let max = max.max(1);
     let mut limits: Vec<u64> = if max <= MAX_POINTS as u64 {

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_numbers_are_read_again() {
         for (text, written) in
             [("0", "0"), ("10", "10"), ("0.10", "0.1"), (".5", "0.5"), ("7.", "7"), ("100.0", "100")]
         {

@@ -13,8 +13,8 @@ pub(crate) const MAX_ATTRIBUTE_BYTES: NonZeroUsize = NonZeroUsize::new(1_024).ex
 pub struct Hit<'a> {
     /// When it began.
     pub time: Timestamp,
-    /// What the policies know of it. Only [the attributes that they go by](tollgate_policy::Policies::attributes) are needed,
-    /// the [client](crate::Options::client) and those of classes.
+    /// What the policies know of it. Only [the attributes that they go by](tollgate_policy::Policies::attributes) are
+    /// needed, the [client](crate::Options::client) and those of classes.
     pub attributes: Attributes<'a>,
     /// The status that it was answered with.
     pub status: Option<u16>,

@@ -1,12 +1,12 @@
 //! The effect of limits on traffic: past requests, replayed through policies.
 //!
-//! Use this crate to see which clients a limit would deny before it denies any. `tollgate simulate` and `tollgate suggest`
-//! are its commands.
+//! Use this crate to see which clients a limit would deny before it denies any. `tollgate simulate` and `tollgate
+//! suggest` are its commands.
 //!
 //! ```
 //! use tollgate::Timestamp;
 //! use tollgate_policy::Config;
-//! use tollgate_simulate::{Gate, Held, Hit, Options, Replay};
+//! use tollgate_simulate::{Gate, GateVerdict, Hit, Options, Replay};
 //!
 //! let text = "
 //! policies:
@@ -23,7 +23,7 @@
 //! assert_eq!((report.requests, report.denied), (5, 3));
 //!
 //! let gate: Gate = "denied > 10%".parse()?;
-//! assert_eq!(gate.check(&report, 1)?.held, Held::Failed);
+//! assert_eq!(gate.check(&report, 1)?.held, GateVerdict::Failed);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -34,8 +34,8 @@
 //!
 //! A [`Replay`] decides on each request with the engine that decides live, under a clock that the requests drive. Its
 //! [`Report`] says which requests and which clients would have been denied, when, by which quota, and what other limits
-//! would have done. A [`Gate`] holds a report against what is allowed. [`suggest`] goes the other way: from traffic and a
-//! share of clients that may be denied to a limit.
+//! would have done. A [`Gate`] holds a report against what is allowed. [`suggest`] goes the other way: from traffic
+//! and a share of clients that may be denied to a limit.
 //!
 //! ```text
 //! requests ──▶ Replay ──▶ Report ──▶ text, Markdown, JSON, HTML
@@ -52,7 +52,7 @@ mod gate;
 mod histogram;
 mod hit;
 mod limits;
-mod look;
+pub mod look;
 mod output;
 mod quoted;
 mod replay;

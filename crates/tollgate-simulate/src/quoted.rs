@@ -2,7 +2,8 @@
 
 use tollgate_policy::Printable;
 
-/// Returns the text of a user between backquotes: control characters are visible, and nothing in it is read as Markdown.
+/// Returns the text of a user between backquotes: control characters are visible, and nothing in it is read as
+/// Markdown.
 ///
 /// ```
 /// assert_eq!(tollgate_simulate::code("a`\n<b>"), r"`a'\n<b>`");

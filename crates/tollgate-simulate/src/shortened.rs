@@ -28,8 +28,8 @@ pub(crate) fn narrowed(name: &str, width: usize) -> String {
     begin.to_owned() + MARK + &known.unwrap_or_else(|| digest(name))
 }
 
-/// Whether a text contains what the name of a client, `ATTRIBUTE=VALUE, ...`, says: a value as a word of its own, in small or
-/// capital letters, perhaps percent-encoded. Of a network, it is the part that its addresses share.
+/// Whether a text contains what the name of a client, `ATTRIBUTE=VALUE, ...`, says: a value as a word of its own, in
+/// small or capital letters, perhaps percent-encoded. Of a network, it is the part that its addresses share.
 pub(crate) fn is_told_by(name: &str, text: &str) -> bool {
     let is_cut = cut(name, LONGEST).is_some();
     let name = if is_cut { name.rsplit_once(MARK).map_or(name, |(begin, _)| begin) } else { name };

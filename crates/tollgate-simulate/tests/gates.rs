@@ -188,7 +188,7 @@ fn percentages_are_compared_exactly() {
 
 /// What is new is counted for policies that decide. For trials it was always 0.
 #[test]
-fn what_is_new_is_not_measured_for_trials() {
+fn new_denials_are_not_measured_for_trials() {
     let shadow = POLICIES.replace("name: pages,", "name: pages, mode: shadow,");
     let report = report(&shadow, Some(OLD));
     for gate in [
@@ -271,7 +271,7 @@ fn denials_without_a_key_are_no_answer_about_clients() {
 
 /// The policies of before could decide on none of the requests, and "nothing is newly denied" held.
 #[test]
-fn what_only_one_version_can_decide_is_no_answer_about_differences() {
+fn requests_that_one_version_decides_show_no_differences() {
     let by = |key: &str| policies(&format!("policies: [{{ name: api, key: [{key}], quotas: [5/1m] }}]"));
     let mut replay = Replay::new(by("user"), Some(by("tenant")), Options::default()).unwrap();
     for second in 0..20 {
@@ -374,7 +374,7 @@ fn one_that_failed_decides_for_all() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_an_error() {
+fn gates_on_unmeasured_values_are_errors() {
     for (gate, error) in [
         ("denied", "expected [POLICY.]MEASURE"),
         ("denied = 3", "expected [POLICY.]MEASURE"),

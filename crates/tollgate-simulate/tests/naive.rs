@@ -8,7 +8,8 @@ mod naive {
     /// One request: milliseconds, client, whether it is a login, and its cost.
     pub(crate) type Line = (i64, u8, bool, u32);
 
-    /// One quota: a limit for each window of so many milliseconds, from the first request of a client on or by the clock.
+    /// One quota: a limit for each window of so many milliseconds, from the first request of a client on or by the
+    /// clock.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Quota {
         pub(crate) limit: u64,
@@ -198,7 +199,8 @@ fn any_policies() -> impl Strategy<Value = Vec<Policy>> {
 }
 
 proptest! {
-    /// Several policies, several quotas, costs: the same requests are denied, by the same policies, to the same clients.
+    /// Several policies, several quotas, costs: the same requests are denied, by the same policies, to the same
+    /// clients.
     #[test]
     fn the_engine_denies_what_a_naive_replay_denies(policies in any_policies(), lines in lines(1..4)) {
         let expected = naive::replay(&policies, &lines);

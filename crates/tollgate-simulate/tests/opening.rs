@@ -46,7 +46,8 @@ fn several_clients_are_in_the_plural() {
     assert_eq!(whom, "They come from 2 of 3 clients; one of them alone has 2 (66.7 %).");
 }
 
-/// The request that no policy matches was missing from the sum, and those of both policies were counted twice without a word.
+/// The request that no policy matches was missing from the sum, and those of both policies were counted twice without
+/// a word.
 #[test]
 fn denials_without_a_policy_and_by_several_are_said() {
     let both = "unmatched: deny

@@ -65,7 +65,8 @@ fn the_page_is_as_it_was() {
     expect("report.html", &answer().html());
 }
 
-/// It can be opened from a mail: nothing is fetched, names that strangers chose stay text, and the script writes text alone.
+/// It can be opened from a mail: nothing is fetched, names that strangers chose stay text, and the script writes text
+/// alone.
 #[test]
 fn the_page_needs_nothing_else_and_makes_no_html() {
     let page = answer().html();
@@ -93,8 +94,8 @@ fn the_page_stays_below_a_megabyte() {
     assert!(length < 1_000_000, "{length}");
 }
 
-/// Long names and many of everything passed the bound, and tables ended after 500 rows without a word: the only policy with
-/// traffic was not among them.
+/// Long names and many of everything passed the bound, and tables ended after 500 rows without a word: the only
+/// policy with traffic was not among them.
 #[test]
 fn the_page_shows_what_matters_and_says_what_it_leaves_out() {
     let mut answer = answer();

@@ -1,7 +1,8 @@
-//! The page of a report: its structure, and in a real browser its scripts, its accessibility, and that it fetches nothing.
+//! The page of a report: its structure, and in a real browser its scripts, its accessibility, and that it fetches
+//! nothing.
 //!
-//! `cargo xtask test` installs the tools and runs this. `TOLLGATE_LOOK_AT_PAGE` is the path of the copy of `look.mjs` that
-//! lies next to them.
+//! `cargo xtask test` installs the tools and runs this. `TOLLGATE_LOOK_AT_PAGE` is the path of the copy of `look.mjs`
+//! that lies next to them.
 //! With a folder in `TOLLGATE_PICTURES`, the pages and pictures of them are kept there.
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]

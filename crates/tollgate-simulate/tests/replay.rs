@@ -267,8 +267,8 @@ fn a_value_that_is_too_long_cannot_be_decided_on() {
     assert_eq!(undecided(1_025, Options { max_attribute_bytes, ..Options::default() }), (0, None));
 }
 
-/// Names of programs may be as long as a line of a log, and there may be millions of them. Those that began alike were told
-/// apart nowhere.
+/// Names of programs may be as long as a line of a log, and there may be millions of them. Those that began alike
+/// were told apart nowhere.
 #[test]
 fn long_names_of_clients_are_cut_and_stay_different() {
     let policies = policies("policies: [{ name: all, key: [ip], quotas: [1/1h] }]");
@@ -309,8 +309,8 @@ fn hidden_keys_are_the_same_for_the_same_requests_and_differ_for_others() {
     assert_ne!(hidden(&REQUESTS), hidden(&REQUESTS[..6]));
 }
 
-/// 4,000 clients, of which a thousand can be followed: all figures about requests are exact, and those about clients are
-/// near the truth.
+/// 4,000 clients, of which a thousand can be followed: all figures about requests are exact, and those about clients
+/// are near the truth.
 #[test]
 fn figures_about_requests_stay_exact_where_clients_are_too_many() {
     let clients: Vec<String> =
@@ -349,8 +349,8 @@ fn figures_about_requests_stay_exact_where_clients_are_too_many() {
     assert!(some.notes.iter().any(|note| note.to_string().contains("estimates")));
 }
 
-/// Another quota denies most requests, and the window of this one opens at its first unit: requests that it never took are
-/// no windows of their own.
+/// Another quota denies most requests, and the window of this one opens at its first unit: requests that it never
+/// took are no windows of their own.
 #[test]
 fn windows_that_were_never_opened_are_not_counted() {
     let text = "policies: [{ name: login, key: [ip], quotas: [0/1h, 5/1m@first_hit] }]";

@@ -68,8 +68,8 @@ fn above(limit: u64) -> f64 {
     if limit >= 400 { 0.0 } else { ((limit + 1) as f64).powf(-1.1) }
 }
 
-/// A log of so many clients, each of which comes once, in one minute of ten days. Returns the share of all possible clients
-/// above the bound that is found in it, and the share that may be above it.
+/// A log of so many clients, each of which comes once, in one minute of ten days. Returns the share of all possible
+/// clients above the bound that is found in it, and the share that may be above it.
 fn share_above_bound(seed: u64, clients: u32, budget: f64) -> Option<(f64, f64)> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut requests = Vec::new();
@@ -100,8 +100,8 @@ fn bounds_hold_as_often_as_they_say() {
     assert!(held < found, "{held} of {found}");
 }
 
-/// The most that clients ask for in one minute of the first seven days, sorted, from so many clients that are drawn like
-/// those of logs. It has its own windows and its own counts.
+/// The most that clients ask for in one minute of the first seven days, sorted, from so many clients that are drawn
+/// like those of logs. It has its own windows and its own counts.
 fn truth(clients: u32) -> Vec<u32> {
     let mut random = fastrand::Rng::with_seed(u64::MAX);
     let most = (0..clients).filter_map(|_| {
@@ -116,8 +116,8 @@ fn truth(clients: u32) -> Vec<u32> {
     most
 }
 
-/// How many of so many logs of a site have a bound that covers the truth, and how many have a bound. The clients of a site
-/// return: people with bursts of images, offices and bots, by day and by night.
+/// How many of so many logs of a site have a bound that covers the truth, and how many have a bound. The clients of a
+/// site return: people with bursts of images, offices and bots, by day and by night.
 fn covered_on_sites(logs: u64, seed: u64, clients: u32) -> (usize, usize) {
     const BUDGET: f64 = 0.02;
     let truth = truth(100 * clients);
@@ -224,8 +224,8 @@ fn a_limit_that_is_round_already_is_not_said_to_be_rounded() {
     assert!(flowing(&rounded.to_string()).contains("rounded up from 4 "), "{rounded}");
 }
 
-/// 70 % of a period that a wrong clock made decades long had all requests: the limit was tried on one client, or found in
-/// one.
+/// 70 % of a period that a wrong clock made decades long had all requests: the limit was tried on one client, or
+/// found in one.
 #[test]
 fn a_wrong_clock_does_not_move_the_held_out_part() {
     let usual: Vec<(i64, u32, &str, u16)> =

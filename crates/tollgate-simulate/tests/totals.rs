@@ -147,8 +147,8 @@ fn policies(kind: Kind) -> impl Strategy<Value = Vec<Policy>> {
     })
 }
 
-/// Compares each point of each quota of the file with a replay under its limit. Returns how many totals there were, of requests
-/// and of clients.
+/// Compares each point of each quota of the file with a replay under its limit. Returns how many totals there were,
+/// of requests and of clients.
 fn check(
     policies: &[Policy],
     requests: &[Request],
@@ -226,8 +226,8 @@ proptest! {
         check(&policies, &requests, max_clients)?;
     }
 
-    /// Without a path that two policies match in its two readings, every point has a total, and those of policies that count
-    /// the clients of the report have their clients too.
+    /// Without a path that two policies match in its two readings, every point has a total, and those of policies
+    /// that count the clients of the report have their clients too.
     #[test]
     fn a_calculated_total_is_what_the_changed_file_denies(policies in policies(Kind::Apart), requests in requests(0..3)) {
         let (of_requests, of_clients) = check(&policies, &requests, 1_000)?;
@@ -264,7 +264,8 @@ fn policies_that_meet_in_one_request_have_no_calculated_total() {
     assert_eq!(of_met, (0, 0));
 }
 
-/// Of two lists that apply to the readings of a path, the stricter one decides; which one that is, depends on the limit.
+/// Of two lists that apply to the readings of a path, the stricter one decides; which one that is, depends on the
+/// limit.
 #[test]
 fn a_tried_limit_may_be_less_strict_than_that_of_an_override() {
     let policies = [Policy {

@@ -95,8 +95,8 @@ impl Draft {
         self.set(slot, Span::new(start, self.record.bytes.len()));
     }
 
-    /// Where a line has no address but `X-Forwarded-For`, the server's proxy stands between the two: the last entry is the
-    /// address that it has heard from.
+    /// Where a line has no address but `X-Forwarded-For`, the server's proxy stands between the two: the last entry
+    /// is the address that it has heard from.
     pub(super) fn peer(&mut self, plan: &Plan) {
         if !plan.wants(Field::Ip) || self.span(Field::Ip as usize) != Span::NONE {
             return;

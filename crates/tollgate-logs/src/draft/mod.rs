@@ -235,8 +235,8 @@ impl Draft {
         self.take_target(plan, Span::new(start + blank + 1 + skipped, start + blank + 1 + end));
     }
 
-    /// Splits `/path?query`, or a whole URL, which is in the record already. Returns the path. The query and the host are
-    /// stored, unless other fields of the line had them.
+    /// Splits `/path?query`, or a whole URL, which is in the record already. Returns the path. The query and the host
+    /// are stored, unless other fields of the line had them.
     fn target(&mut self, plan: &Plan, target: Span) -> Option<Span> {
         let TargetParts { host, path, query } =
             TargetParts::split(target.of(&self.record.bytes).unwrap_or_default());

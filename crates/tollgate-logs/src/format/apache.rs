@@ -70,8 +70,8 @@ pub(super) fn template(text: &str, tail: Tail) -> Result<Template, FormatError> 
     }
 }
 
-/// Reads a directive after its `%`, and returns its length. Conditions (`%400,501{User-agent}i`, `%!200u`) only say when
-/// there is a `-` instead.
+/// Reads a directive after its `%`, and returns its length. Conditions (`%400,501{User-agent}i`, `%!200u`) only say
+/// when there is a `-` instead.
 fn directive_at(after: &str, parts: &mut Vec<Part>) -> Result<usize, FormatError> {
     let wrong = || FormatError::Directive(format!("%{}", after.chars().take(20).collect::<String>()));
     let conditions = |character: char| !(character.is_ascii_digit() || character == ',' || character == '!');
@@ -134,8 +134,8 @@ fn escape_at(from: &str, parts: &mut Vec<Part>) -> usize {
     2
 }
 
-/// Joins a part of a time with the parts before it, as in Apache's example `%{%d/%b/%Y %T}t.%{msec_frac}t %{%z}t`. Returns
-/// the name of the whole.
+/// Joins a part of a time with the parts before it, as in Apache's example `%{%d/%b/%Y %T}t.%{msec_frac}t %{%z}t`.
+/// Returns the name of the whole.
 fn with_time_before(argument: &str, parts: &mut Vec<Part>) -> String {
     let part = if matches!(argument, "msec_frac" | "usec_frac") { "%f" } else { argument };
     let before = match parts.as_slice() {

@@ -9,8 +9,8 @@ use crate::time::{self, Stamp};
 /// Names of the time at which an envelope was written; of several, the first is taken.
 const TIMES: [&str; 5] = ["time", "timestamp", "@timestamp", "__REALTIME_TIMESTAMP", "date"];
 
-/// The line in Docker's `{"log":"...\n","stream":"stdout","time":"..."}`. Docker splits lines above 16 KiB: only the last part
-/// ends with a line feed.
+/// The line in Docker's `{"log":"...\n","stream":"stdout","time":"..."}`. Docker splits lines above 16 KiB: only the
+/// last part ends with a line feed.
 pub(super) fn docker<'l>(line: &'l [u8], buffer: &'l mut Vec<u8>) -> Option<LinePart<'l>> {
     let (mut log, mut stream) = (None, None);
     let mut text = Text::new(line);

@@ -106,8 +106,8 @@ impl Parser {
         self.draft.has_only_addresses = true;
     }
 
-    /// Refuses lines from now on that do not show for certain who their client is: those with an address in another field
-    /// that a format of this kind may have for the client.
+    /// Refuses lines from now on that do not show for certain who their client is: those with an address in another
+    /// field that a format of this kind may have for the client.
     pub(crate) fn expect_one_client(&mut self, format: &Format) {
         let watched = Watched::of(format);
         match (&mut self.form, &format.shape) {

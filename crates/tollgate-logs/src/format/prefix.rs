@@ -25,8 +25,8 @@ pub(crate) enum Prefix {
 }
 
 impl Prefix {
-    /// Those that are no part of a format's line, in the order in which they are tried: a line with a prefix may have the
-    /// shape of another format.
+    /// Those that are no part of a format's line, in the order in which they are tried: a line with a prefix may have
+    /// the shape of another format.
     pub(super) const CERTAIN: [Self; 5] = [Self::Cri, Self::Docker, Self::Syslog, Self::Compose, Self::Pod];
 
     /// Those that are tried after the lines themselves: JSON with the fields of a request may have a message as well.

@@ -20,8 +20,8 @@ pub(crate) struct Row {
 }
 
 enum Text {
-    /// In the syntax of `log_format`, with variables of our own (`$peer`, `$begin_clf`) for other servers. What is not in
-    /// the table of meanings is skipped. More fields may follow, except of HAProxy.
+    /// In the syntax of `log_format`, with variables of our own (`$peer`, `$begin_clf`) for other servers. What is
+    /// not in the table of meanings is skipped. More fields may follow, except of HAProxy.
     Nginx(&'static str, Escape),
     /// In the syntax of `LogFormat`. More fields may follow.
     Apache(&'static str),
@@ -96,8 +96,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new("google", objects(GOOGLE, |_| None)),
     Row::new("json", USUAL_OBJECTS),
     Row::new("w3c", Text::Table(Style::W3c)),
-    // <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html>. What it has got
-    // since, up to the transformed host and path, comes after these.
+    // <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html>. What it
+    // has got since, up to the transformed host and path, comes after these.
     Row::new(
         "alb",
         Text::Nginx(
@@ -137,8 +137,8 @@ pub(crate) const ROWS: &[Row] = &[
     )
     // What its scripts ask other servers is logged with the requests of clients.
     .without("frontend", b"<HTTPCLIENT>"),
-    // <https://istio.io/latest/docs/tasks/observability/logs/access-log/>. The client is third from the end: inside of a
-    // mesh, there is no X-Forwarded-For.
+    // <https://istio.io/latest/docs/tasks/observability/logs/access-log/>. The client is third from the end: inside
+    // of a mesh, there is no X-Forwarded-For.
     Row::new(
         "istio",
         Text::Nginx(

@@ -1,7 +1,7 @@
 //! Logs that may hold only a sample of all requests, told by the names of their fields.
 //!
-//! A format does not tell it. With fields that somebody added, a log of Google Cloud is read as plain JSON, and exported to a
-//! table it is one of many.
+//! A format does not tell it. With fields that somebody added, a log of Google Cloud is read as plain JSON, and
+//! exported to a table it is one of many.
 
 use memchr::memchr;
 
@@ -26,7 +26,8 @@ const MARKS: [&[&[&str]]; 2] = [
     &[&["httpRequest"], &["requestUrl", "requestMethod", "remoteIp"]],
 ];
 
-/// Returns whether one of the first lines of a log, without what is around them, has fields of a service that may log a sample.
+/// Returns whether one of the first lines of a log, without what is around them, has fields of a service that may log
+/// a sample.
 pub(super) fn is_sampled(format: &Format, lines: &[Vec<u8>]) -> bool {
     let mut lines = lines.iter().map(Vec::as_slice);
     match format.shape {

@@ -52,11 +52,11 @@ pub(super) enum ClientWatch {
 pub(super) enum End {
     /// By the first text that may end it.
     First,
-    /// By the first text that may end it and is not between two values: of several upstreams that were tried, nginx writes
-    /// `a, b`, and after an internal redirect `a : b`.
+    /// By the first text that may end it and is not between two values: of several upstreams that were tried, nginx
+    /// writes `a, b`, and after an internal redirect `a : b`.
     List,
-    /// By the first quote that is not escaped. If the text does not go on behind it as the format does, a client's quote
-    /// was not escaped, and a later one ends the field.
+    /// By the first quote that is not escaped. If the text does not go on behind it as the format does, a client's
+    /// quote was not escaped, and a later one ends the field.
     Quote,
     /// By the text after the version of HTTP: a request line without quotes has blanks in it.
     Request,
@@ -65,11 +65,11 @@ pub(super) enum End {
     BeforeTime,
     /// By the text after it has occurred so often within the field, as blanks do in times of a pattern.
     After(usize),
-    /// By this byte, with which the next field begins. It is looked for within the fields up to the place of the last one
-    /// that has no text before it.
+    /// By this byte, with which the next field begins. It is looked for within the fields up to the place of the last
+    /// one that has no text before it.
     Before(u8, usize),
-    /// By what follows: `X-Forwarded-For` without quotes has blanks and commas in it, and clients write what they want there.
-    /// The fields after it have none, up to the next time in brackets, quote, or end of the line.
+    /// By what follows: `X-Forwarded-For` without quotes has blanks and commas in it, and clients write what they
+    /// want there. The fields after it have none, up to the next time in brackets, quote, or end of the line.
     Forwarded(Rear),
     /// By the end of the line.
     Line,
@@ -161,8 +161,8 @@ impl Scanner {
         }
     }
 
-    /// The first quote behind this one with which the field can end. Where quotes of clients are not escaped, that of the
-    /// last field is told from them by those that follow: there are no fields with only one.
+    /// The first quote behind this one with which the field can end. Where quotes of clients are not escaped, that of
+    /// the last field is told from them by those that follow: there are no fields with only one.
     #[cold]
     fn late_quote(&self, until: &[u8], rest: &[u8], first: usize, is_last: bool) -> Option<usize> {
         let next = |at: usize| Some(at + 1 + closing_quote(rest.get(at + 1..)?, self.escape)?);
@@ -235,9 +235,9 @@ fn first_end(rest: &[u8], until: &[u8]) -> Option<usize> {
     }
 }
 
-/// As the method of slices. Texts between fields have up to three bytes, for which no call to compare memory is made. For
-/// none, such a call is slow: the C library reads under a mask where an empty vector points, which takes the processor as
-/// long as a fifth of a line.
+/// As the method of slices. Texts between fields have up to three bytes, for which no call to compare memory is made.
+/// For none, such a call is slow: the C library reads under a mask where an empty vector points, which takes the
+/// processor as long as a fifth of a line.
 fn starts_with(rest: &[u8], text: &[u8]) -> bool {
     match (text, rest) {
         ([], _) => true,

@@ -6,7 +6,8 @@ use crate::attribute::TimeForm;
 use crate::escape::{Escape, closing_quote};
 use crate::time;
 
-/// The message of a line, after its prefix with or without the number of RFC 3164 and RFC 5424. `None` without a prefix.
+/// The message of a line, after its prefix with or without the number of RFC 3164 and RFC 5424. `None` without a
+/// prefix.
 pub(super) fn message(line: &[u8]) -> Option<&[u8]> {
     let (has_number, rest) = match line.strip_prefix(b"<") {
         Some(rest) => (true, rest.get(memchr(b'>', rest.get(..5.min(rest.len()))?)? + 1..)?),

@@ -45,8 +45,8 @@ impl Template {
         }
     }
 
-    /// Writes out its end, from the time in brackets on. `None` if there is no such time, or the fields are not named as in
-    /// nginx.
+    /// Writes out its end, from the time in brackets on. `None` if there is no such time, or the fields are not named
+    /// as in nginx.
     pub(super) fn after_time(&self) -> Option<String> {
         let is_time = |pair: &[Part]| match pair {
             [Part::Text(text), Part::Field(name)] => {

@@ -1,6 +1,7 @@
 //! All that stands around the lines of a log, layer by layer.
 //!
-//! Layers compose as they do in life: nginx in Docker, JSON in syslog, a container's line in an event of CloudWatch Logs.
+//! Layers compose as they do in life: nginx in Docker, JSON in syslog, a container's line in an event of CloudWatch
+//! Logs.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -53,8 +54,8 @@ pub(super) enum Inside<'l> {
 }
 
 impl Wrapping {
-    /// Returns the ways in which these lines may be wrapped, likeliest first, each with the lines inside. At least half of
-    /// the lines have each layer.
+    /// Returns the ways in which these lines may be wrapped, likeliest first, each with the lines inside. At least
+    /// half of the lines have each layer.
     pub(super) fn ways(lines: &[&[u8]]) -> Ways {
         let lines = lines.iter().map(|line| line.to_vec()).collect();
         let mut ways = Ways { steps: Vec::new(), seen: HashSet::new(), left: MOST_WAYS };

@@ -56,8 +56,8 @@ impl Buckets {
         Ok(())
     }
 
-    /// Takes back buckets that have been read, perhaps of another reader. Large ones are freed, and so are those of earlier
-    /// calls that were not needed.
+    /// Takes back buckets that have been read, perhaps of another reader. Large ones are freed, and so are those of
+    /// earlier calls that were not needed.
     pub(crate) fn reuse(&mut self, mut read: Vec<Bucket>) {
         read.retain(|bucket| bucket.capacity() <= SPARE);
         read.iter_mut().for_each(|bucket| bucket.clear(&self.kept));

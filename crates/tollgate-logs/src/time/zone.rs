@@ -11,9 +11,9 @@ pub(crate) type Fold = (i64, bool);
 
 /// The zone of one log, and where in the log its clock was turned back.
 ///
-/// At the end of summer time, the clock shows an hour twice, and on Lord Howe Island half an hour. A log tells which one is
-/// meant by its order: when the clock jumps back by more than half of that time, the second one has begun. Shorter jumps
-/// are requests that took long and are logged late.
+/// At the end of summer time, the clock shows an hour twice, and on Lord Howe Island half an hour. A log tells which
+/// one is meant by its order: when the clock jumps back by more than half of that time, the second one has begun.
+/// Shorter jumps are requests that took long and are logged late.
 #[derive(Debug, Clone)]
 pub(crate) struct Zone {
     zone: TimeZone,
@@ -42,8 +42,8 @@ impl Zone {
         self.fold = Some(fold);
     }
 
-    /// Microseconds since the epoch in UTC, of what the clock on the wall showed. A time that the clock skips is that of
-    /// a clock which has not been turned yet. `None` outside the years that can be told.
+    /// Microseconds since the epoch in UTC, of what the clock on the wall showed. A time that the clock skips is that
+    /// of a clock which has not been turned yet. `None` outside the years that can be told.
     pub(crate) fn utc(&mut self, local: i64) -> Option<i64> {
         let minute = local.div_euclid(60 * SECOND);
         match self.minute {

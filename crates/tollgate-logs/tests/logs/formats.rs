@@ -324,8 +324,8 @@ fn known_formats_are_detected_and_read() {
     }
 }
 
-/// A sample was replayed as if it were whole where another format read it: with fields that somebody added, under a name
-/// in front, in a table, or as a named format.
+/// A sample was replayed as if it were whole where another format read it: with fields that somebody added, under a
+/// name in front, in a table, or as a named format.
 #[test]
 fn samples_are_told_by_their_fields_whatever_reads_them() {
     const OWN: &str = r#""time":"2026-11-23T16:00:00Z","ip":"192.0.2.7","method":"GET","path":"/a","status":200,"bytes":1,"host":"a","user":"b","user_agent":"c","referer":"d","#;
@@ -543,7 +543,7 @@ fn values_of_several_upstreams_are_one_field() {
 }
 
 #[test]
-fn what_is_no_format_says_why() {
+fn an_invalid_format_says_why() {
     let cases = [
         ("nginx", "unknown format \"nginx\"; expected caddy, "),
         ("log_format", "log_format has no name"),
@@ -789,8 +789,8 @@ fn a_log_without_a_time_is_told_what_is_missing() {
     assert!(error.contains("no known format"), "{error}");
 }
 
-/// Lines of JSON whose names nobody knows were no requests, whatever the user said of them. With `--time`, all messages of
-/// the program counted as requests, and gates as shares of them.
+/// Lines of JSON whose names nobody knows were no requests, whatever the user said of them. With `--time`, all
+/// messages of the program counted as requests, and gates as shares of them.
 #[test]
 fn attributes_and_a_time_make_unknown_json_a_request() {
     let text = r#"{"ts":1795449600,"src":"192.0.2.1","endpoint":"/x","status":200}

@@ -1,8 +1,8 @@
 //! Lines of every known format, changed as proxies, log drivers and people change them: each client that is read is the
 //! right one, or the log is refused.
 //!
-//! The oracle is the generator: it puts a client of its own into each line, and knows it by the number in the path. It shares
-//! nothing with the reader.
+//! The oracle is the generator: it puts a client of its own into each line, and knows it by the number in the path.
+//! It shares nothing with the reader.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -270,15 +270,15 @@ impl Mutation {
     }
 }
 
-/// Formats in which a line without a client is usual: Envoy logs it only in `X-Forwarded-For`, with its own entry last. Such
-/// requests cannot be decided, and the report says so.
+/// Formats in which a line without a client is usual: Envoy logs it only in `X-Forwarded-For`, with its own entry
+/// last. Such requests cannot be decided, and the report says so.
 const WITH_LISTS: [&str; 2] = ["envoy", "istio"];
 
 /// Formats whose client always has a port.
 const WITH_PORTS: [&str; 4] = ["haproxy", "alb", "elb", "istio"];
 
-/// Formats whose lines do not begin with the client and a time in brackets, so no format is written out for their changes.
-/// A reading of one of their fields is shown if it has one address.
+/// Formats whose lines do not begin with the client and a time in brackets, so no format is written out for their
+/// changes. A reading of one of their fields is shown if it has one address.
 const WITHOUT_FLAG: [&str; 15] = [
     "alb",
     "elb",

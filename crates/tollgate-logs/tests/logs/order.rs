@@ -81,7 +81,8 @@ fn files_are_merged_by_time() {
     assert_eq!(summary.late, 0);
 }
 
-/// A pattern finds `access.log` before `access.log.1`. What both have in the second of the rotation was read in this order.
+/// A pattern finds `access.log` before `access.log.1`. What both have in the second of the rotation was read in this
+/// order.
 #[test]
 fn a_rotated_file_comes_before_the_next_one() {
     let (newer, older) = (seconds(&[5, 5, 6]), seconds(&[0, 4, 5]));
@@ -122,7 +123,7 @@ fn a_file_that_begins_in_a_gap_of_another_is_not_late() {
 }
 
 #[test]
-fn what_lies_behind_the_window_is_late() {
+fn requests_behind_the_window_are_late() {
     // The window is counted back from the second that is being read, once some lines more are read.
     let mut log_of = vec![100, 41, 100];
     log_of.extend([101; 600]);

@@ -266,7 +266,7 @@ fn a_named_format_may_leave_many_first_lines_unread() {
 
 /// The user can correct a wrong path, and cannot correct damaged data.
 #[test]
-fn what_cannot_be_opened_is_told_from_what_is_damaged() {
+fn missing_and_damaged_files_are_different_errors() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.log"), lines(1)).unwrap();
     let (.., result) = read_all(vec![Input::from(folder.path().join("a.log/b"))], Options::default());
@@ -446,7 +446,7 @@ fn a_batch_can_be_used_by_several_readers() {
 }
 
 #[test]
-fn what_is_no_attribute_says_why() {
+fn an_invalid_attribute_says_why() {
     let cases = [
         ("user", "expected NAME=SOURCE, such as user=json:/user/id"),
         ("=json:/a", "expected NAME=SOURCE, such as user=json:/user/id"),

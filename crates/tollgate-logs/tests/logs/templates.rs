@@ -4,8 +4,8 @@ use tollgate_logs::Options;
 
 use crate::{log, read_all, requests};
 
-/// The user agents of a log in which 7 % of them have quotes that nobody escaped. It was read as one without user agents,
-/// so no client was a robot.
+/// The user agents of a log in which 7 % of them have quotes that nobody escaped. It was read as one without user
+/// agents, so no client was a robot.
 #[test]
 fn quotes_that_are_not_escaped_belong_to_their_field() {
     let cases = [

@@ -279,7 +279,7 @@ fn a_document_is_never_read_whole() {
 }
 
 #[test]
-fn what_is_no_element_of_a_document_is_counted() {
+fn elements_that_are_no_requests_are_counted() {
     let element =
         |path: &str| format!(r#"{{"time":"2026-11-23T16:00:00Z","ip":"192.0.2.7","path":"{path}"}}"#);
     let text =

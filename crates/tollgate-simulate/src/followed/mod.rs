@@ -14,8 +14,8 @@ use crate::shortened::shortened;
 
 /// The clients of one kind of key: a number for each, counted from 0.
 ///
-/// Where there are more than there is room for, only one key in 2, 4, 8 and so on is followed. Which ones depends on the
-/// digests of keys alone, so a client that is followed is followed from its first request to its last.
+/// Where there are more than there is room for, only one key in 2, 4, 8 and so on is followed. Which ones depends on
+/// the digests of keys alone, so a client that is followed is followed from its first request to its last.
 #[derive(Debug)]
 pub(crate) struct FollowedClients {
     identity: Identity,
@@ -34,7 +34,7 @@ pub(crate) enum ClientLookup {
     Client(u32),
     /// It is not among those that are followed.
     NotFollowed,
-    /// There is no room for it: [halve](Subjects::halve) first.
+    /// There is no room for it: [halve](FollowedClients::halve) first.
     NoRoom,
 }
 
@@ -134,8 +134,8 @@ pub(crate) fn keep<T>(items: &mut Vec<T>, places: &[u32]) {
     items.shrink_to_fit();
 }
 
-/// Returns 128 bits that stand for the key, of which 96 tell clients apart. That two of ten million meet has a chance of
-/// less than 10^-15.
+/// Returns 128 bits that stand for the key, of which 96 tell clients apart. That two of ten million meet has a chance
+/// of less than 10^-15.
 pub(crate) fn digest(key: &Key<'_>) -> u128 {
     let mut hasher = SipHasher13::new();
     key.hash(&mut hasher);

@@ -61,8 +61,8 @@ pub fn clients_needed(budget: f64) -> u64 {
     if needed.is_finite() && needed > 0.0 { needed as u64 } else { u64::MAX }
 }
 
-/// Returns the budget that is asked for if a bound with this many clients can have it; otherwise the smallest that it can
-/// have, as one client in a whole number. `None` if that is above one in two.
+/// Returns the budget that is asked for if a bound with this many clients can have it; otherwise the smallest that it
+/// can have, as one client in a whole number. `None` if that is above one in two.
 pub(crate) fn provable(clients: u64, asked: f64) -> Option<f64> {
     if rank(clients, asked).is_some() {
         return Some(asked);

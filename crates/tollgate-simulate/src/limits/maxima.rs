@@ -11,9 +11,9 @@ const MOST_PARTS: usize = 128;
 
 /// The most requests of each client in one window, for each part of the period.
 ///
-/// Time is cut into slots, and only those with requests count: a long gap, or one clock that is years off, is no part of
-/// the period. How many slots it has is known only at its end. So parts begin with one slot, and have twice as many whenever
-/// there are too many parts.
+/// Time is cut into slots, and only those with requests count: a long gap, or one clock that is years off, is no part
+/// of the period. How many slots it has is known only at its end. So parts begin with one slot, and have twice as
+/// many whenever there are too many parts.
 #[derive(Debug)]
 pub(crate) struct Maxima {
     window: i64,

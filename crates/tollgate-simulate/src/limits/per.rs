@@ -17,7 +17,8 @@ pub enum Per {
     /// Clients: few of them are ever denied in the period.
     #[default]
     Client,
-    /// Clients on each day on which they ask for something: few of them are denied on a day. Days are those of the zone.
+    /// Clients on each day on which they ask for something: few of them are denied on a day. Days are those of the
+    /// zone.
     ClientDay,
 }
 

@@ -1,7 +1,7 @@
 //! The clients that set a limit, if these are robots or clients with mostly errors.
 //!
-//! An attack from a few addresses raises the bound of a small log to what the attack requests: no client may be left out
-//! without a word, so the limit stays. It is said which clients set it, and what it would be without them.
+//! An attack from a few addresses raises the bound of a small log to what the attack requests: no client may be left
+//! out without a word, so the limit stays. It is said which clients set it, and what it would be without them.
 
 use serde::Serialize;
 
@@ -49,8 +49,8 @@ pub(crate) const fn is_failing(requests: u64, failed: u64) -> bool {
 }
 
 impl LimitSetters {
-    /// The suspects that set this bound, if they do. `others` has the most of each other client. One client in `one_in` is
-    /// followed.
+    /// The suspects that set this bound, if they do. `others` has the most of each other client. One client in
+    /// `one_in` is followed.
     pub(crate) fn of(
         others: &Histogram,
         suspects: &[Suspect],

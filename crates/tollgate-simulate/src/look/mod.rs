@@ -3,7 +3,7 @@
 //! Each file is about one thing. A page includes all of them, and allows them alone by their digests.
 
 /// The style of a page.
-pub(crate) const STYLE: &str = concat!(
+pub const STYLE: &str = concat!(
     include_str!("tokens.css"),
     include_str!("page.css"),
     include_str!("table.css"),
@@ -12,13 +12,13 @@ pub(crate) const STYLE: &str = concat!(
 );
 
 /// The digest of the style. A test holds it against the files.
-pub(crate) const STYLE_DIGEST: &str = "sha256-vNTMxM3SpXc86jLk85QLoS4FqsN7RJfilt1Nvyj094o=";
+pub const STYLE_DIGEST: &str = "sha256-vNTMxM3SpXc86jLk85QLoS4FqsN7RJfilt1Nvyj094o=";
 
 /// Scripts that sort tables and read charts. A page shows the same without them.
-pub(crate) const SCRIPT: &str = concat!(include_str!("table.js"), include_str!("chart.js"));
+pub const SCRIPT: &str = concat!(include_str!("table.js"), include_str!("chart.js"));
 
 /// The digest of the scripts, as that of the style.
-pub(crate) const SCRIPT_DIGEST: &str = "sha256-NSTyTMkaty3DthdGlSthb1O6rWs90Pxc9Y9bdhBefQM=";
+pub const SCRIPT_DIGEST: &str = "sha256-NSTyTMkaty3DthdGlSthb1O6rWs90Pxc9Y9bdhBefQM=";
 
 #[cfg(test)]
 mod tests {

@@ -47,7 +47,7 @@ pub(crate) struct Column {
     /// Whether figures above 0 in it are denials.
     pub(crate) is_denial: bool,
     /// Whether only a page, or only a terminal, has it.
-    pub(crate) only: Option<Form>,
+    pub(crate) only: Option<OutputForm>,
     /// Whether a terminal has no room for the share.
     pub(crate) is_share_left_out: bool,
     /// Whether a page has the share without a bar.
@@ -59,7 +59,7 @@ pub(crate) struct Column {
 
 /// A form of output with columns of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum OutputForm {
     Page,
     Terminal,
 }
@@ -207,16 +207,16 @@ impl Column {
 
     /// A page alone has it.
     pub(crate) const fn of_page(self) -> Self {
-        Self { only: Some(Form::Page), ..self }
+        Self { only: Some(OutputForm::Page), ..self }
     }
 
     /// A terminal alone has it.
     pub(crate) const fn of_terminal(self) -> Self {
-        Self { only: Some(Form::Terminal), ..self }
+        Self { only: Some(OutputForm::Terminal), ..self }
     }
 
     /// Whether this form has it.
-    pub(crate) fn is_in(&self, form: Form) -> bool {
+    pub(crate) fn is_in(&self, form: OutputForm) -> bool {
         self.only.is_none_or(|only| only == form)
     }
 

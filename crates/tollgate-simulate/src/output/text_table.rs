@@ -4,7 +4,7 @@ use tollgate_policy::Printable;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::number::{about, grouped, moment};
-use super::section::{Align, Cell, Column, Form, Table};
+use super::section::{Align, Cell, Column, OutputForm, Table};
 use super::share::percent;
 use super::style::{Paint, Style};
 use super::width::{CLIENT_WIDTH, COLUMNS, fitted};
@@ -84,7 +84,8 @@ fn bar(part: u64, most: u64) -> String {
 impl TextTable {
     /// The columns and rows of a table that a terminal shows.
     pub(crate) fn of(table: &Table, indent: usize) -> Self {
-        let shown = || table.columns.iter().enumerate().filter(|(_, column)| column.is_in(Form::Terminal));
+        let shown =
+            || table.columns.iter().enumerate().filter(|(_, column)| column.is_in(OutputForm::Terminal));
         let names = shown().take_while(|(_, column)| column.align == Align::Names).count();
         let mut text = Self {
             titles: Vec::new(),
@@ -189,8 +190,8 @@ impl TextTable {
         line
     }
 
-    /// The columns that are shown, and their widths. If there is no room, titles fold, names are shortened, and then columns
-    /// are left out.
+    /// The columns that are shown, and their widths. If there is no room, titles fold, names are shortened, and then
+    /// columns are left out.
     fn columns(&self) -> Vec<TextColumn> {
         let all = (0..self.titles.len()).map(|place| self.column(place));
         let mut columns: Vec<TextColumn> =

@@ -8,7 +8,8 @@ pub(crate) const COLUMNS: usize = 80;
 /// Characters of a client's name that are shown.
 pub(crate) const CLIENT_WIDTH: usize = 40;
 
-/// Returns the lines of a text, which end between words. All but the first are indented by two more, if the first is at all.
+/// Returns the lines of a text, which end between words. All but the first are indented by two more, if the first is
+/// at all.
 pub(crate) fn wrapped(text: &str, indent: usize, columns: usize) -> Vec<String> {
     let hanging = if indent == 0 { 0 } else { indent + 2 };
     let mut lines = Vec::new();

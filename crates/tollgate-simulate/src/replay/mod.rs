@@ -136,9 +136,9 @@ impl Replay {
         self.requests([hit])
     }
 
-    /// Decides on requests, in this order. Some ten thousand together are faster than one by one: the processor waits for
-    /// the memory of several clients at once, and other limits are tried on all cores. From 1,024 requests on, one thread
-    /// of the current rayon pool decides on the next part while another notes the last one.
+    /// Decides on requests, in this order. Some ten thousand together are faster than one by one: the processor waits
+    /// for the memory of several clients at once, and other limits are tried on all cores. From 1,024 requests on,
+    /// one thread of the current rayon pool decides on the next part while another notes the last one.
     ///
     /// # Errors
     ///

@@ -53,7 +53,7 @@ struct Request<'h, 'a> {
     now: Timestamp,
     /// Its class, counted from 1; 0 if it is in none.
     class: u8,
-    /// For each kind of key its client, if it has been looked for.
+    /// The client's number for each kind of key; `None` until it is looked up.
     clients: Vec<Option<RequestClient>>,
 }
 

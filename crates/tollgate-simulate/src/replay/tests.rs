@@ -15,8 +15,8 @@ const POLICIES: &str = "policies:
   - { name: c, key: [user], quotas: [2/1h] }
 ";
 
-/// A replay of requests of these clients, each of which is in all classes one after another. An attribute of theirs may be
-/// damaged.
+/// A replay of requests of these clients, each of which is in all classes one after another. An attribute of theirs
+/// may be damaged.
 fn fill(clients: u32, classes: u32, max_class_bytes: usize, damaged: Option<&str>) -> Replay {
     let policies = Config::parse("test.yaml", POLICIES).unwrap().into_policies();
     let classes: Vec<String> = (0..classes).map(|class| format!("c{class}=path: /{class}")).collect();
@@ -135,7 +135,7 @@ fn more_policies_and_classes_than_memory_bears_are_refused() {
 
 /// Deciding fails while requests still come, and while decisions still wait to be noted.
 #[test]
-fn what_was_decided_before_an_error_is_noted() {
+fn decisions_before_an_error_are_noted() {
     let text = "policies: [{ name: a, key: [ip], quotas: [1/1h] }, { name: b, key: [user], quotas: [1/1h] }]";
     let ips: Vec<String> = (0..20_000).map(|client| Ipv4Addr::from_bits(client / 2).to_string()).collect();
     let hits = ips.iter().map(|ip| {

@@ -34,8 +34,8 @@ impl Traffic {
 }
 
 impl BusiestClients {
-    /// Notes that a client has made so many requests, the last one with this program. Returns whether it has come into the
-    /// list.
+    /// Notes that a client has made so many requests, the last one with this program. Returns whether it has come
+    /// into the list.
     pub(super) fn note(&mut self, number: u32, requests: u64, user_agent: Option<&[u8]>) -> bool {
         let is_full = self.clients.len() >= self.most;
         let last = self.clients.last().map_or((0, 0), |last| (last.requests, last.number));

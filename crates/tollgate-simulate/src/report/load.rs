@@ -41,7 +41,8 @@ pub struct Peak {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Timeline {
-    /// The start of the first bar: a whole step by the clock of the report's zone, before a change to or from summer time.
+    /// The start of the first bar: a whole step by the clock of the report's zone, before a change to or from summer
+    /// time.
     pub start: String,
     /// The length of each bar in seconds: 1, 2, 5, 10 or 30 seconds or minutes, 1, 3, 6 or 12 hours, a day, a week or
     /// longer.

@@ -135,8 +135,8 @@ pub struct PolicyReport {
     pub clients: u64,
     /// Clients with a request that it denies.
     pub denied_clients: u64,
-    /// Those of whose requests that it matches the policies to compare with deny none. It is 0 if there are none of these,
-    /// and for trials.
+    /// Those of whose requests that it matches the policies to compare with deny none. It is 0 if there are none of
+    /// these, and for trials.
     pub newly_denied_clients: u64,
     /// One client in this many was followed.
     pub one_client_in: u64,
@@ -214,8 +214,8 @@ pub struct DeniedClient {
     pub first: String,
     /// Its last request.
     pub last: String,
-    /// The window in which it exceeds a limit most, if a policy counts by the same key. In the list of trials, it is one of a
-    /// trial, else one of a quota that decides.
+    /// The window in which it exceeds a limit most, if a policy counts by the same key. In the list of trials, it is
+    /// one of a trial, else one of a quota that decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fullest: Option<FullestWindow>,
     /// The first class that a request of it is in.
@@ -261,8 +261,8 @@ pub struct ClassReport {
     pub clients: u64,
     /// Those with a denied request in it.
     pub denied_clients: u64,
-    /// Those of whose requests in it the policies to compare with deny none. It is 0 if there are none of these, and for
-    /// trials.
+    /// Those of whose requests in it the policies to compare with deny none. It is 0 if there are none of these, and
+    /// for trials.
     pub newly_denied_clients: u64,
     #[serde(skip)]
     pub(crate) clientless: Clientless,

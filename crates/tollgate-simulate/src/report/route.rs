@@ -12,8 +12,8 @@ use crate::limits::setters::LimitSetters;
 pub struct RouteReport {
     /// The method, such as `GET`; `other` for unusual ones. `None` if the log has none.
     pub method: Option<String>,
-    /// The form of the paths, such as `/users/{id}`. One route may be `(other paths)`: those above the maximum number of
-    /// routes. Requests whose path does not begin with `/` are those of `(no path)`.
+    /// The form of the paths, such as `/users/{id}`. One route may be `(other paths)`: those above the maximum number
+    /// of routes. Requests whose path does not begin with `/` are those of `(no path)`.
     pub route: String,
     /// Requests.
     pub requests: u64,
@@ -52,8 +52,8 @@ pub struct RouteSuggestion {
     pub limit: u64,
     /// Its window, as in a file: `1m`.
     pub window: String,
-    /// With a confidence of 95 %, the limit denies at most this share of clients: one in 1,000, or else the least that the log
-    /// can prove.
+    /// With a confidence of 95 %, the limit denies at most this share of clients: one in 1,000, or else the least
+    /// that the log can prove.
     pub budget: f64,
     /// The clients that set the limit, if these are clients with mostly errors far above all others.
     #[serde(skip_serializing_if = "Option::is_none")]

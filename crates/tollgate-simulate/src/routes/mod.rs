@@ -10,9 +10,9 @@
 //!          track     the figures of each, with the most that each of its clients asks for
 //! ```
 //!
-//! A request belongs to one route from the beginning on, so all figures are exact, in one pass. Memory does not grow with
-//! the log: routes are bounded, and if there are more than two million pairs of a route and its client, the routes with
-//! most of them follow only one client in 2, 4, 8 and so on.
+//! A request belongs to one route from the beginning on, so all figures are exact, in one pass. Memory does not grow
+//! with the log: routes are bounded, and if there are more than two million pairs of a route and its client, the
+//! routes with most of them follow only one client in 2, 4, 8 and so on.
 
 mod busiest;
 mod method;

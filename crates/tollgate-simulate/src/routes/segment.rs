@@ -26,8 +26,8 @@ pub(super) const NOT_FOUND: &[u8] = b"{not found}";
 /// The segments behind the last one that is told apart.
 pub(super) const REST: &[u8] = b"...";
 
-/// The folded segments of a path that begins with `/`, at most [`MAX_DEPTH`] and perhaps [`REST`]. An empty one at the end
-/// stands for the last slash, and others are left out.
+/// The folded segments of a path that begins with `/`, at most [`MAX_DEPTH`] and perhaps [`REST`]. An empty one at
+/// the end stands for the last slash, and others are left out.
 pub(super) fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = path.strip_prefix(b"/").filter(|rest| !rest.is_empty());
     let mut depth = 0;

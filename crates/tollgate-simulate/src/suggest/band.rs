@@ -23,11 +23,11 @@ pub struct Band {
 }
 
 impl Band {
-    /// The band of the bound on what clients ask for in these parts of a period of so many days. `None` if the days are too
-    /// few, or the clients on them.
+    /// The band of the bound on what clients ask for in these parts of a period of so many days. `None` if the days
+    /// are too few, or the clients on them.
     ///
-    /// Without a day there are fewer clients, and perhaps too few for a bound of their own: it is the client at the same
-    /// share of the ranks.
+    /// Without a day there are fewer clients, and perhaps too few for a bound of their own: it is the client at the
+    /// same share of the ranks.
     pub(super) fn of(maxima: &Maxima, parts: std::ops::Range<u8>, days: f64, budget: f64) -> Option<Self> {
         if days < MIN_DAYS {
             return None;

@@ -41,8 +41,8 @@ pub struct Suggestion {
     pub requests: u64,
     /// Requests without the key.
     pub without_key: u64,
-    /// Requests that the service would answer as errors, so that they are not counted: an attribute is not UTF-8, or is too
-    /// long.
+    /// Requests that the service would answer as errors, so that they are not counted: an attribute is not UTF-8, or
+    /// is too long.
     pub undecided: u64,
     /// The clients that made them.
     pub clients: u64,
@@ -61,10 +61,11 @@ pub struct Suggestion {
     /// A limit for a short window, against bursts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub companion: Option<SuggestedQuota>,
-    /// Whether the short limit would never deny anything, because the other one is as low. Then the policy leaves it out.
+    /// Whether the short limit would never deny anything, because the other one is as low. Then the policy leaves it
+    /// out.
     pub is_companion_idle: bool,
-    /// Whether the other limit would never deny anything, because short windows with their limits add up to no more. Then
-    /// the policy leaves that one out.
+    /// Whether the other limit would never deny anything, because short windows with their limits add up to no more.
+    /// Then the policy leaves that one out.
     pub is_limit_idle: bool,
     /// The same for each kind of client.
     pub kinds: Vec<KindReport>,
@@ -91,11 +92,11 @@ pub struct SuggestedQuota {
     pub fitted_clients: u64,
     /// The last instant of this part.
     pub fitted_until: Option<String>,
-    /// The budget for which the limit is proven: the one that was asked for, or the least that so many clients can prove.
-    /// `None` if they are fewer than five, who do not even prove that at most half of all clients are denied.
+    /// The budget for which the limit is proven: the one that was asked for, or the least that so many clients can
+    /// prove. `None` if they are fewer than five, who do not even prove that at most half of all clients are denied.
     pub proven_budget: Option<f64>,
-    /// With a confidence of 95 %, at most the proven budget's share of clients request more than this in any window. `None`
-    /// if there are too few clients.
+    /// With a confidence of 95 %, at most the proven budget's share of clients request more than this in any window.
+    /// `None` if there are too few clients.
     pub bound: Option<u64>,
     /// The range of the bound if one of its days is left out. `None` in a period of less than a week.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -125,8 +125,8 @@ impl Survey {
         }
     }
 
-    /// Counts a request, with the attributes that the policy will go by. One that lies before another is counted at the time
-    /// of that one.
+    /// Counts a request, with the attributes that the policy will go by. One that lies before another is counted at
+    /// the time of that one.
     pub fn request(&mut self, hit: &Hit<'_>) {
         let is_too_long =
             |(_, texts): (&str, Texts<'_>)| texts.iter().any(|text| text.len() > MAX_ATTRIBUTE_BYTES.get());
@@ -313,8 +313,8 @@ impl Survey {
         Some(Note::LongGaps { all: self.gaps, longest, from: written(from, &self.options.zone) })
     }
 
-    /// A note, if a period of a week or more has nearly nothing but workdays. One of weekends alone has long gaps, and so
-    /// counts as shorter.
+    /// A note, if a period of a week or more has nearly nothing but workdays. One of weekends alone has long gaps,
+    /// and so counts as shorter.
     fn no_weekends(&self) -> Option<Note> {
         let [workdays, weekends] = self.minutes;
         let is_missing = self.days() >= WEEK && weekends * WEEKENDS < workdays + weekends;

@@ -1,6 +1,7 @@
 //! Formats written out for lines whose client stands in an unexpected place.
 //!
-//! Only lines of the family of Apache's common format are written out: with a time in brackets, and the request behind it.
+//! Only lines of the family of Apache's common format are written out: with a time in brackets, and the request
+//! behind it.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Who the client of each sampled line is, by a format that reads the line.
 //!
-//! A format that fits may still read the wrong client: `PROXY CLIENT - - [time] ...` has the shape of Apache's formats. So a
-//! detected format is accepted only if nearly all of the first lines have one address as the client, and none
-//! where it reads something else. Each other line, there and later, is one that does not fit.
+//! A format that fits may still read the wrong client: `PROXY CLIENT - - [time] ...` has the shape of Apache's
+//! formats. So a detected format is accepted only if nearly all of the first lines have one address as the client,
+//! and none where it reads something else. Each other line, there and later, is one that does not fit.
 
 mod fields;
 mod head;
@@ -88,8 +88,8 @@ impl Sample<'_> {
         Err(Unclear { line, readings })
     }
 
-    /// Calls back with the client of each request, as the reader takes it, by the place of its line. It is an error if it is
-    /// not certain.
+    /// Calls back with the client of each request, as the reader takes it, by the place of its line. It is an error
+    /// if it is not certain.
     fn clients(&self, format: &Format, mut call: impl FnMut(usize, Result<Option<&[u8]>, Reason>)) {
         let plan = Plan::new(Vec::new(), self.plan.time.clone(), &[Field::Ip]);
         let Ok(mut parser) = Parser::new(format, self.wrapping, &plan, self.zone) else { return };

@@ -1,7 +1,7 @@
 //! Addresses in other fields than the client's.
 //!
-//! Behind a proxy, a server logs the proxy as the client, and the client in a header. So the addresses of such fields are
-//! compared with the clients of the same lines.
+//! Behind a proxy, a server logs the proxy as the client, and the client in a header. So the addresses of such fields
+//! are compared with the clients of the same lines.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -71,7 +71,8 @@ const LEAST: usize = 20;
 const MANY: usize = 4;
 
 impl Sample<'_> {
-    /// Compares the clients with the addresses in other fields. Returns a field in which most lines have another address.
+    /// Compares the clients with the addresses in other fields. Returns a field in which most lines have another
+    /// address.
     ///
     /// # Errors
     ///

@@ -44,8 +44,8 @@ fn is_client(word: &[u8]) -> bool {
 }
 
 impl Sample<'_> {
-    /// The flags by which the address behind the known fields of this line is `X-Forwarded-For`, if they read nearly all
-    /// lines.
+    /// The flags by which the address behind the known fields of this line is `X-Forwarded-For`, if they read nearly
+    /// all lines.
     pub(super) fn written_out(&self, line: usize, template: &Template) -> Option<String> {
         let text = self.wrapping.inside(self.lines.get(line)?)?;
         let head = LineHead::of(&text)?.written().into_iter().find(|written| !written.is_list)?.head;

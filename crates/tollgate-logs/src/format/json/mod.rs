@@ -19,8 +19,8 @@ pub(crate) struct Objects {
     pub(crate) dialect: Dialect,
     /// A field and the value that it has in lines about requests, if it is there.
     pub(crate) only: Option<(&'static str, &'static [u8])>,
-    /// Whether the names are those of no one server. Then the user's attributes tell requests as well, or, if no attribute
-    /// is in the line, the field that the user says has the time.
+    /// Whether the names are those of no one server. Then the user's attributes tell requests as well, or, if no
+    /// attribute is in the line, the field that the user says has the time.
     pub(crate) is_open: bool,
 }
 
@@ -127,8 +127,8 @@ impl Fields {
         self.wanted.push(used);
     }
 
-    /// Returns the child for the name at this place of an object. Compares it with the name that stood there last, because
-    /// most lines have the same names in the same order.
+    /// Returns the child for the name at this place of an object. Compares it with the name that stood there last,
+    /// because most lines have the same names in the same order.
     fn next_child(&mut self, node: usize, place: usize, name: &[u8]) -> Option<usize> {
         if let Some((last, child)) = self.nodes.get(node)?.last.get(place)
             && last == name

@@ -37,8 +37,8 @@ impl<'l> Text<'l> {
         self.expect(byte).is_some()
     }
 
-    /// Reads the next member of an object, and returns its name and its value as written. `None` at the end, and if this is
-    /// no object.
+    /// Reads the next member of an object, and returns its name and its value as written. `None` at the end, and if
+    /// this is no object.
     pub(in super::super) fn member(&mut self) -> Option<(&'l [u8], &'l [u8])> {
         self.skip_blanks();
         self.expect(b'{').or_else(|| self.expect(b','))?;

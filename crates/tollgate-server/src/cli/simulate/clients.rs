@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use tollgate_logs::{Field, LogFile, OtherAddresses, Request};
 use tollgate_simulate::{code, percentage};
 
-/// Addresses of a log's requests: all at first, then one in two, then one in four, and so on. So a long log takes hardly
-/// more time than a short one. Which are taken is random, because logs have patterns, and the same each time.
+/// Addresses of a log's requests: all at first, then one in two, then one in four, and so on. So a long log takes
+/// hardly more time than a short one. Which are taken is random, because logs have patterns, and the same each time.
 #[derive(Debug)]
 pub(super) struct SeenClients {
     addresses: Vec<IpAddr>,
@@ -118,8 +118,8 @@ pub(super) fn note_of_others(file: &LogFile, others: &OtherAddresses) -> String 
     )
 }
 
-/// Whether clients of the internet cannot have this address: it is of a private network, of a carrier's (RFC 6598), of a
-/// link, or of the machine itself.
+/// Whether clients of the internet cannot have this address: it is of a private network, of a carrier's (RFC 6598),
+/// of a link, or of the machine itself.
 fn is_private(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

@@ -143,8 +143,8 @@ impl InputKind {
         Ok(Self::of_text(&begin))
     }
 
-    /// A policy file begins with one of its keys, or with a mistaken one: a word and a colon alone on a line, before what can
-    /// be its value.
+    /// A policy file begins with one of its keys, or with a mistaken one: a word and a colon alone on a line, before
+    /// what can be its value.
     fn of_text(begin: &[u8]) -> Self {
         let text = String::from_utf8_lossy(begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin));
         let mut lines = text.lines().map(without_marks).filter(|line| !is_comment(line));

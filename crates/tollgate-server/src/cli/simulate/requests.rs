@@ -243,7 +243,7 @@ impl LogRequests {
 
     fn notes(&self, read: &ReadReport) -> Vec<String> {
         let summary = self.reader.summary();
-        // What the clients are matters most.
+        // Notes about clients come first: they matter most.
         let others = summary.files.iter().filter_map(|file| Some((file, file.others.as_ref()?)));
         let mut notes: Vec<String> = others.map(|(file, others)| note_of_others(file, others)).collect();
         match summary.first_micros.zip(summary.last_micros) {

@@ -20,7 +20,7 @@ pub(crate) struct HtmlCell {
 }
 
 impl HtmlCell {
-    /// A piece of data, and its share beside it if it has one of its own.
+    /// A piece of data, and the cell of its share, if it has one.
     pub(crate) fn of(cell: &Cell, column: &Column) -> (Self, Option<Self>) {
         let share = |part, whole| match column {
             Column { is_bar_left_out: true, .. } => Self::text(percent(part, whole)),

@@ -212,8 +212,8 @@ fn unit(quota: &str) -> String {
         .map_or("limit".to_owned(), |length| format!("limit per {length}"))
 }
 
-/// The points that are drawn. Far below the replayed limit nearly everything is denied, and above the first limit that denies
-/// nothing there is nothing to see.
+/// The points that are drawn. Far below the replayed limit nearly everything is denied, and above the first limit
+/// that denies nothing there is nothing to see.
 fn shown(curve: &Curve) -> Range<usize> {
     let points = &curve.points;
     let none = points.iter().find(|point| (point.denied, point.denied_clients) == (0, 0));

@@ -11,8 +11,8 @@ const LONGEST_WORD: usize = 40;
 /// Names below this many characters are never broken.
 const SHORT: usize = 20;
 
-/// A name of a client, a path, a file or a program: lines end only after `/`, `:`, `.`, `,`, `&` and blanks. Addresses and
-/// digests stay on one line.
+/// A name of a client, a path, a file or a program: lines end only after `/`, `:`, `.`, `,`, `&` and blanks.
+/// Addresses and digests stay on one line.
 pub(crate) struct HtmlName<'a>(pub(crate) &'a str);
 
 impl fmt::Display for HtmlName<'_> {

@@ -7,10 +7,10 @@ use super::cell::HtmlCell;
 use super::escape::HtmlText;
 use super::prose::Prose;
 use crate::output::number::grouped;
-use crate::output::section::{Align, Cell, Column, Form, Table};
+use crate::output::section::{Align, Cell, Column, OutputForm, Table};
 
-/// Rows that are listed at most, and the bytes that they take, unless a table is told otherwise. All tables of a page together
-/// leave it below 1 MB.
+/// Rows that are listed at most, and the bytes that they take, unless a table is told otherwise. All tables of a page
+/// together leave it below 1 MB.
 const MAX_ROWS: usize = 500;
 const MAX_BYTES: usize = 25_000;
 
@@ -53,7 +53,7 @@ impl<'a> HtmlTable<'a> {
 
     /// The columns and rows of a table that a page shows.
     pub(crate) fn of(table: &'a Table) -> Self {
-        let shown = || table.columns.iter().enumerate().filter(|(_, column)| column.is_in(Form::Page));
+        let shown = || table.columns.iter().enumerate().filter(|(_, column)| column.is_in(OutputForm::Page));
         let is_left = |column: &&(usize, &Column)| column.1.align != Align::Figures;
         let columns: Vec<(usize, &Column)> = shown().collect();
         let titles = shown().flat_map(|(_, column)| {

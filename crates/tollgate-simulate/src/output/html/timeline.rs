@@ -69,7 +69,7 @@ pub(crate) fn figure(report: &Report) -> String {
     };
     let Some(times) = times(timeline, &report.zone) else { return String::new() };
     let title = "Requests over time";
-    let step = lasting(timeline.step_seconds);
+    let step = bar_length(timeline.step_seconds);
     let description = timeline.bars.iter().zip(&times).max_by_key(|(bar, _)| bar.requests);
     let description = description.map_or_else(String::new, |(bar, time)| {
         let requests = counted(bar.requests, "request");
@@ -155,7 +155,7 @@ fn seconds(time: DateTime) -> i64 {
 }
 
 /// Writes the length of a bar.
-fn lasting(seconds: u64) -> String {
+fn bar_length(seconds: u64) -> String {
     let units = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
     let unit = units.into_iter().find(|(unit, _)| seconds.is_multiple_of(*unit) && seconds > 0);
     let (unit, name) = unit.unwrap_or((1, "second"));
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn lengths_are_in_whole_units() {
         assert_eq!(
-            [1, 30, 60, 7_200, 86_400].map(lasting),
+            [1, 30, 60, 7_200, 86_400].map(bar_length),
             ["a second", "30 seconds", "a minute", "2 hours", "a day"]
         );
     }

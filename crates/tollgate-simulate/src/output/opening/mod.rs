@@ -26,8 +26,8 @@ const UNNAMED: &str = "default";
 const MANY: u64 = 100;
 
 impl CheckedReport {
-    /// Returns the three sentences that every form of the report opens with: what would be denied, to whom, and whether that
-    /// is good. A sentence without anything to say is empty.
+    /// Returns the three sentences that every form of the report opens with: what would be denied, to whom, and
+    /// whether that is good. A sentence without anything to say is empty.
     ///
     /// They are plain text, in which names stand between backquotes.
     #[must_use]

@@ -71,8 +71,8 @@ impl Bits {
         self.bytes
     }
 
-    /// Keeps the clients that had these numbers, which ascend. It looks only at those of its own pages: there may be very
-    /// many sets of few clients.
+    /// Keeps the clients that had these numbers, which ascend. It looks only at those of its own pages: there may be
+    /// very many sets of few clients.
     pub(crate) fn keep(&mut self, kept: &[u32]) {
         let before = std::mem::take(self);
         let page_of = |client: &u32| place(*client).0;

@@ -11,8 +11,8 @@ const MAX_CLIENTS: usize = 100_000;
 /// Characters of a text that are kept.
 const MAX_CHARACTERS: usize = 120;
 
-/// The first denied request of each client. If there are too many clients, those that are denied least have none, or one of a
-/// later request.
+/// The first denied request of each client. If there are too many clients, those that are denied least have none, or
+/// one of a later request.
 #[derive(Debug, Default)]
 pub(crate) struct Examples {
     of_clients: HashMap<u32, Example>,

@@ -8,8 +8,8 @@ use tollgate_policy::{Attributes, Identity};
 use crate::followed::{FollowedClients, digest, name};
 use crate::report::RouteReport;
 
-/// The segments of routes that are values of clients, with the names of these. If not all clients are followed, the names
-/// next to such a segment are taken for clients, too.
+/// The segments of routes that are values of clients, with the names of these. If not all clients are followed, the
+/// names next to such a segment are taken for clients, too.
 ///
 /// A client that has several values is known by each of them only if it is among the `listed` names.
 pub(crate) fn clients_in_routes(

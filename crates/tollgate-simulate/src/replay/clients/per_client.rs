@@ -6,9 +6,9 @@ use prefetch_index::prefetch_index;
 
 /// One item for each client, by its number.
 ///
-/// The items lie in pieces, each twice as long as the one before. So no item is moved when there are more clients, which
-/// would take as much memory once more, and a few clients take little. Clients far behind the others are kept apart until
-/// they are many: a quota of one override sees one client, and that may have any number.
+/// The items lie in pieces, each twice as long as the one before. So no item is moved when there are more clients,
+/// which would take as much memory once more, and a few clients take little. Clients far behind the others are kept
+/// apart until they are many: a quota of one override sees one client, and that may have any number.
 #[derive(Debug, Clone)]
 pub(crate) struct PerClient<T> {
     /// The items of the clients up to a number, also of those that have none.
@@ -156,8 +156,8 @@ mod tests {
         assert!(items.iter().map(|(_, item)| *item).eq((0..5_000).step_by(3)));
     }
 
-    /// A quota of an override with one late client took as much memory as one of all clients: a table of a hundred thousand
-    /// tenants, more than the machine has.
+    /// A quota of an override with one late client took as much memory as one of all clients: a table of a hundred
+    /// thousand tenants, more than the machine has.
     #[test]
     fn few_clients_take_little_whatever_their_numbers_are() {
         let near = |items: &PerClient<u32>| items.pieces.iter().map(Vec::len).sum::<usize>();

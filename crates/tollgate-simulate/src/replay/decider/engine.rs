@@ -18,8 +18,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// An engine with at most this many counters, that refuses longer values of attributes. Only address space is reserved
-    /// for counters, some 38 bytes each, until they are needed.
+    /// An engine with at most this many counters, that refuses longer values of attributes. Only address space is
+    /// reserved for counters, some 38 bytes each, until they are needed.
     pub(crate) fn new(
         policies: Policies,
         clock: &ManualClock,
@@ -39,7 +39,8 @@ impl Engine {
         self.set.policies()
     }
 
-    /// Finds out what applies to each of these requests, and prefetches their counters. No policy is asked about `None`.
+    /// Finds out what applies to each of these requests, and prefetches their counters. No policy is asked about
+    /// `None`.
     pub(crate) fn outcomes<'a, 'h: 'a>(
         &'a self,
         requests: impl Iterator<Item = Option<&'a Attributes<'h>>>,
@@ -55,8 +56,8 @@ impl Engine {
         outcomes
     }
 
-    /// Decides on a request at the time that the clock shows. If the request lacks something, live it would be answered as
-    /// an error.
+    /// Decides on a request at the time that the clock shows. If the request lacks something, live it would be
+    /// answered as an error.
     pub(crate) fn decide(
         &self,
         outcome: &Result<Matching<'_>, Refusal>,

@@ -44,8 +44,8 @@ pub(crate) struct DecidedRequest {
 /// Requests, and what was decided on them.
 pub(crate) struct RequestPart<'h> {
     pub(crate) hits: Vec<Hit<'h>>,
-    /// The decisions on these requests, up to an error. Before they are made, those on earlier requests, which the thread
-    /// that decides drops: each holds an `Arc` of its policies.
+    /// The decisions on these requests, up to an error. Before they are made, those on earlier requests, which the
+    /// thread that decides drops: each holds an `Arc` of its policies.
     pub(crate) decided: Vec<DecidedRequest>,
     /// The reason why not all were decided on.
     pub(crate) error: Option<ReplayError>,

@@ -21,8 +21,8 @@ const MOST_KEPT: usize = 5 * MOST;
 /// The lengths of bars while requests are noted: each is a multiple of the one before. Later ones double.
 const KEPT_STEPS: [i64; 8] = [1, 10, MINUTE, 10 * MINUTE, HOUR, 3 * HOUR, DAY, WEEK];
 
-/// The lengths of bars in a report. Each is a multiple of the kept step that is current whenever the report needs it. Later
-/// ones double.
+/// The lengths of bars in a report. Each is a multiple of the kept step that is current whenever the report needs it.
+/// Later ones double.
 const STEPS: [i64; 16] = [
     1,
     2,

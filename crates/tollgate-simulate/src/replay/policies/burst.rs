@@ -13,8 +13,8 @@ pub(crate) const MOST: usize = 8 << 20;
 
 /// The greatest number of units admitted for one client in an interval as long as a window, wherever it begins.
 ///
-/// Fixed windows admit up to twice their limit around a boundary. This is what traffic really got. Each request may have a
-/// limit of its own, so intervals compare by their share of it.
+/// Fixed windows admit up to twice their limit around a boundary. This is what traffic really got. Each request may
+/// have a limit of its own, so intervals compare by their share of it.
 #[derive(Debug, Default)]
 pub(crate) struct Burst {
     /// Admissions of the last window's length, the oldest first.
@@ -84,8 +84,8 @@ impl Burst {
         self.recent.iter().take(count).for_each(|(_, client, _)| self.prefetch(*client));
     }
 
-    /// The most units as a share of the limit, 0 if none was admitted; `None` if there were more admissions in a window's
-    /// length than are remembered.
+    /// The most units as a share of the limit, 0 if none was admitted; `None` if there were more admissions in a
+    /// window's length than are remembered.
     pub(crate) fn most(&self) -> Option<f64> {
         let (units, limit) = self.most;
         (!self.is_lost).then_some(units as f64 / limit.max(1) as f64)

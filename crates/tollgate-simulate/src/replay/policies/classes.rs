@@ -26,7 +26,8 @@ impl ByClass {
     /// The memory for the clients of all classes and policies together. Where it does not suffice, fewer are followed.
     pub(crate) const MAX_BYTES: usize = 512 << 20;
 
-    /// Policies times classes at most. So many take little more than half of the memory as long as 4,096 clients are followed.
+    /// Policies times classes at most. So many take little more than half of the memory as long as 4,096 clients are
+    /// followed.
     pub(crate) const MAX_PAIRS: usize = 100_000;
 
     /// For so many classes. Without any, nothing is counted.

@@ -46,7 +46,8 @@ pub(crate) struct PolicyTrack {
     pub(crate) denied_by_status: DeniedStatuses,
     pub(crate) clientless: Clientless,
     pub(crate) clients: Met,
-    /// Requests of each client that were answered with a status from 400 to 499, if the suggested limit depends on them.
+    /// Requests of each client that were answered with a status from 400 to 499, if the suggested limit depends on
+    /// them.
     pub(crate) failed: PerClient<u32>,
     pub(crate) classes: ByClass,
     pub(crate) quotas: Vec<QuotaTrack>,
@@ -113,8 +114,8 @@ fn address(quota: &PolicyQuota) -> usize {
 }
 
 impl Tracks {
-    /// Tracks for policies that stay where they are in memory, and so many classes. `subject` says which kind of key this
-    /// is.
+    /// Tracks for policies that stay where they are in memory, and so many classes. `subject` says which kind of key
+    /// this is.
     pub(crate) fn new(
         policies: &Policies,
         classes: usize,

@@ -118,8 +118,8 @@ impl Noter {
         LimitSetters::of(&quota.maxima(is_usual), &suspects, bound, BUDGET, one_in)
     }
 
-    /// The denials of all other quotas, for a quota that decides alone on its requests. `None` if it denies nothing itself, or if another one
-    /// has decided on one of its requests nevertheless.
+    /// The denials of all other quotas, for a quota that decides alone on its requests. `None` if it denies nothing
+    /// itself, or if another one has decided on one of its requests nevertheless.
     fn others(
         &self,
         number: usize,

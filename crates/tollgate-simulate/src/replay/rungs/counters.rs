@@ -9,11 +9,11 @@ use super::denials::RungBits;
 
 /// A counter for each key under each of some limits, side by side: they are looked up together.
 ///
-/// It is a table of slots. The first two words of a slot are the digest of its key, and 0 in a free one; then the end of
-/// its window, and the units used under each limit. Windows that open at a key's first unit may end at another time under each
-/// limit, so these ends follow, and the first is the last of them.
+/// It is a table of slots. The first two words of a slot are the digest of its key, and 0 in a free one; then the end
+/// of its window, and the units used under each limit. Windows that open at a key's first unit may end at another
+/// time under each limit, so these ends follow, and the first is the last of them.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct RungCounters {
     words: Vec<u64>,
     /// The words of a slot, and the slots: a power of two, and more than one. A division for each lookup would be dear.
     stride: usize,
@@ -44,9 +44,9 @@ pub(super) struct CounterSlot<'a> {
     opening: Option<u64>,
 }
 
-impl Counters {
-    /// Without counters so far, for so many limits of a quota. Memory is taken with the first key: many quotas never have
-    /// one.
+impl RungCounters {
+    /// Without counters so far, for so many limits of a quota. Memory is taken with the first key: many quotas never
+    /// have one.
     pub(super) fn new(limits: usize, opening: Option<u64>) -> Self {
         let factor = RandomState::new().hash_one(0) | 1;
         let stride = HEAD + if opening.is_some() { 2 * limits } else { limits };
@@ -59,7 +59,8 @@ impl Counters {
         self.words.len()
     }
 
-    /// Where the slot of a key is. It gets one, as long as the table then takes at most so many words; else it is `None`.
+    /// Where the slot of a key is. It gets one, as long as the table then takes at most so many words; else it is
+    /// `None`.
     pub(super) fn place(&mut self, digest: u128, now: Timestamp, max_words: usize) -> Option<usize> {
         let digest = digest.max(1);
         let mut place = self.find(digest);
@@ -188,7 +189,7 @@ mod tests {
     /// Keys that come once and never again took memory for ever.
     #[test]
     fn keys_whose_windows_are_over_make_room() {
-        let mut counters = Counters::new(3, None);
+        let mut counters = RungCounters::new(3, None);
         for number in 0..10_000 {
             let (now, end) = (at(number), at(number / 40 * 40 + 40));
             // The first bits of some are the same.
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_window_that_opens_at_its_first_unit_is_one_of_each_limit() {
-        let mut counters = Counters::new(2, Some(100));
+        let mut counters = RungCounters::new(2, Some(100));
         let place = counters.place(7, at(0), 1 << 12).unwrap();
         let mut slot = counters.slot(place).unwrap();
         slot.enter(at(0), at(100));

@@ -5,20 +5,21 @@ use std::iter;
 
 use tollgate::{Anchor, CountDenied, PolicyQuota, QuotaState, Timestamp, WindowLength};
 
-use super::counters::Counters;
+use super::counters::RungCounters;
 use super::denials::{Denials, RungBits};
 use super::{MAX_RUNGS, Rung};
 use crate::replay::policies::Tracks;
 
 /// The rungs of quotas that are decided together: those of all policies that decide, or those of one on trial.
 ///
-/// The policies have found out already what applies to a request, and whether that is so depends on no limit. Left to decide is
-/// whether there is room under each limit: a request takes its units from all counters or, if one has no room, from none.
+/// The policies have found out already what applies to a request, and whether that is so depends on no limit. Left to
+/// decide is whether there is room under each limit: a request takes its units from all counters or, if one has no
+/// room, from none.
 pub(super) struct Ladder {
     pub(super) rungs: Vec<Rung>,
     /// For each policy, in each role, how its quotas are counted here.
     tracks: Vec<LadderTrack>,
-    counters: Vec<Counters>,
+    counters: Vec<RungCounters>,
     /// The memory that these take, in words.
     words: usize,
     /// What all policies together deny, if they decide.
@@ -89,7 +90,7 @@ impl Ladder {
             let places = track.quotas.iter().enumerate().map(|(place, quota)| {
                 let quota = &quota.quota;
                 let counters = *known.entry(quota.scope_digest()).or_insert_with(|| {
-                    counters.push(Counters::new(count, opening(quota)));
+                    counters.push(RungCounters::new(count, opening(quota)));
                     counters.len() - 1
                 });
                 let is_changed = |rung: &&Rung| (rung.track, rung.quota) == (number, place);
@@ -163,8 +164,8 @@ impl Ladder {
         });
     }
 
-    /// Decides on the request whose charges have been asked for. `client` is the number of its client in figures over all
-    /// policies. A request that a trial must not count `takes` nothing.
+    /// Decides on the request whose charges have been asked for. `client` is the number of its client in figures over
+    /// all policies. A request that a trial must not count `takes` nothing.
     pub(super) fn decide(&mut self, now: Timestamp, client: Option<u32>, takes: bool) {
         let mut charges = std::mem::take(&mut self.charges);
         let denied = charges.iter().fold(0, |denied, asked| denied | asked.without_room);
@@ -239,7 +240,7 @@ impl Ladder {
     /// The memory that its counters take, in words.
     #[cfg(test)]
     pub(super) fn words(&self) -> usize {
-        let words = self.counters.iter().map(Counters::words).sum();
+        let words = self.counters.iter().map(RungCounters::words).sum();
         assert!(self.is_lost || words == self.words, "{words} {}", self.words);
         words
     }

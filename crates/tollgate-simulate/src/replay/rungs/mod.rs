@@ -22,8 +22,8 @@ use super::{MAX_COUNTERS, Options, PolicyTrack};
 /// Rungs at most, of all quotas together: each has a bit.
 const MAX_RUNGS: usize = 32;
 
-/// Memory for the counters of all rungs together, for each client that may be followed. If more is needed, the rungs give no
-/// point, and a note tells it.
+/// Memory for the counters of all rungs together, for each client that may be followed. If more is needed, the rungs
+/// give no point, and a note tells it.
 const BYTES_PER_CLIENT: usize = 160;
 
 /// That of the most counters that a replay may have, and the least for these rungs.
@@ -125,8 +125,8 @@ fn with_limit(
 }
 
 impl Rungs {
-    /// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than there are bits in all. If
-    /// there are more quotas than that, the first have one each.
+    /// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than there are bits in
+    /// all. If there are more quotas than that, the first have one each.
     pub(super) fn new(policies: &Policies, tracks: &Tracks, options: &Options) -> Result<Self, ReplayError> {
         let wanted: Vec<UncalculatedQuota<'_>> =
             uncalculated(policies, tracks).filter(|quota| !quota.is_stated_by_requests).collect();
@@ -300,8 +300,8 @@ mod tests {
         quotas.map(|quota| quota.curve.points.len()).collect()
     }
 
-    /// Each of up to 32 rungs had memory for eight million counters, so overlapping policies took gigabytes under the flags
-    /// that keep others below one and a half. And points were missing from the curve without a word.
+    /// Each of up to 32 rungs had memory for eight million counters, so overlapping policies took gigabytes under the
+    /// flags that keep others below one and a half. And points were missing from the curve without a word.
     #[test]
     fn all_together_take_bounded_memory_and_say_so() {
         let text: String = (0..4)

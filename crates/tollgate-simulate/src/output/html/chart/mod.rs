@@ -76,7 +76,8 @@ fn across(svg: &mut String, class: &str, y: f64, text: &str) {
     );
 }
 
-/// Values below the picture, each with a short line; a place is a share. A very narrow page has room for every other one.
+/// Values below the picture, each with a short line; a place is a share. A very narrow page has room for every other
+/// one.
 fn below(svg: &mut String, height: u32, values: impl Iterator<Item = (f64, String)>) {
     for (number, (x, text)) in values.enumerate() {
         let (x, class) = (x * 100.0, if number % 2 == 1 { "tick odd" } else { "tick" });

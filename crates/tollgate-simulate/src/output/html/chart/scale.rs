@@ -38,8 +38,8 @@ impl Scale {
         Self { is_logarithmic: false, from: 0, to, ticks: multiples(step, 0, to) }
     }
 
-    /// A scale of limits between two of them, which are its ends. Only if they are near one another, it is not logarithmic, so
-    /// that charts look the same.
+    /// A scale of limits between two of them, which are its ends. Only if they are near one another, it is not
+    /// logarithmic, so that charts look the same.
     pub(crate) fn limits(from: u64, to: u64) -> Self {
         let from = from.min(to);
         if from > 0 && to / from >= 3 {
