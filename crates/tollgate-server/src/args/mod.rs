@@ -235,6 +235,12 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_TRIALS_HEADER", value_parser = BoolishValueParser::new())]
     pub trials_header: bool,
 
+    /// Stop the clock of the counters, and let `POST /v1/clock` on the admin listener move it: for tests of applications.
+    /// Only with counters in memory, and if no other host can reach the service
+    #[arg(long, env = "TOLLGATE_TEST_CLOCK", value_parser = BoolishValueParser::new())]
+    #[arg(conflicts_with = "store")]
+    pub test_clock: bool,
+
     /// Also serve the paths of this published system, so that its callers work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
     pub answers: Option<AnswerSystem>,

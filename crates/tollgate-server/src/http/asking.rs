@@ -1,5 +1,6 @@
 //! Optional features of checks: other systems' formats, callers' own limits, and receipts.
 
+use tollgate::ManualClock;
 use tollgate_http::TrustedProxies;
 use tollgate_policy::{Policy, PolicyDecision, PolicyError};
 
@@ -22,6 +23,8 @@ pub(crate) struct CheckOptions {
     /// Longer values of such a request are counted by a digest.
     pub(crate) max_attribute_bytes: usize,
     pub(crate) trials_header: TrialsHeader,
+    /// The clock of the counters, if tests move it.
+    pub(crate) test_clock: Option<ManualClock>,
 }
 
 impl CheckOptions {

@@ -11,6 +11,7 @@ mod asking;
 mod body;
 mod changes;
 mod checks;
+mod clock;
 mod connection;
 mod dialects;
 mod domains;
@@ -101,6 +102,7 @@ impl Edge {
             Decider::Policies(_) => Operations::of_policies(asking.dialect),
             Decider::Domains(_) => Operations::of_domains(),
         };
+        let operations = if asking.test_clock.is_some() { operations.with_test_clock() } else { operations };
         let asks_principals = listeners.iter().any(Listener::asks_principals);
         let of_operations = operations.iter().flat_map(|operation| operation.rejections(asks_principals));
         let of_operations = of_operations.map(|(status, _)| status);

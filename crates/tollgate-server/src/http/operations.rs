@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use schemars::{JsonSchema, SchemaGenerator};
 
+use super::clock::{ClockReply, ClockRequest};
 use super::dialects::Dialect;
 use super::operation::{
     Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, UNAVAILABLE, UNCOUNTABLE, later,
@@ -196,6 +197,15 @@ impl Operations {
                 .rejecting(NOT_READY)
                 .handled_by(Handler::Later(|edge, _, _| Box::pin(edge.ready()))),
         ]
+    }
+
+    /// Adds the operation that moves the clock of the counters.
+    pub(super) fn with_test_clock(self) -> Self {
+        let row = Operation::post("advanceClock", "/v1/clock", Scope::Change, of::<ClockRequest>())
+            .summary("Move the clock of the counters forward (only with `serve --test-clock`)")
+            .success(Success::Json(of::<ClockReply>(), "The time that it shows now"))
+            .handled_by(later!(advance_clock));
+        Self { rows: self.rows.into_iter().chain([row]).collect(), ..self }
     }
 
     /// Returns a check in another system's format.

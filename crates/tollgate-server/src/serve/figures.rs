@@ -14,6 +14,7 @@ use crate::metrics::{
     TlsFigures,
 };
 use crate::net::resources::Resources;
+use crate::store::ServedStore;
 use crate::tls::ServerTls;
 
 /// The parts that only some services have.
@@ -43,7 +44,13 @@ pub(super) fn figures(
     };
     let envoy = rules.decider.shared_domains();
     let (memory, budget) = (counting.memory.clone(), resources.budget.clone());
-    let memory_size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
+    let store = counting.store.clone();
+    let memory_size = move || match &store {
+        ServedStore::Tests(store) => {
+            Occupancy { counters: store.counters(), max_counters: store.max_counters() }
+        }
+        _ => Occupancy { counters: memory.counters(), max_counters: memory.max_counters() },
+    };
     let body_memory = move || BodyMemory { held_bytes: budget.held(), refused: budget.refused() };
     Ok(MetricSources {
         metrics: Arc::clone(&resources.metrics),

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::task::JoinSet;
+use tollgate::MemoryStore;
 use tollgate_wire::headers::PolicyHeaders;
 use tracing::{info, warn};
 
@@ -95,7 +96,15 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<ServiceEnd> {
     settings.secret_files.iter().for_each(|path| secret_file::warn_if_public(path));
     let memory = settings.memory.clone();
     let Some(store) = settings.store.take() else {
-        return run(settings, ServedStore::Memory(memory), None, future::ready(())).await;
+        let store = match settings.asking.test_clock.clone() {
+            None => ServedStore::Memory(memory),
+            Some(clock) => {
+                warn!("the clock of the counters stands still until POST /v1/clock moves it: for tests only");
+                let builder = MemoryStore::builder().max_counters(memory.max_counters());
+                ServedStore::Tests(builder.clock(clock).build())
+            }
+        };
+        return run(settings, store, None, future::ready(())).await;
     };
     let StoreSetup { url, prefix, identity, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;

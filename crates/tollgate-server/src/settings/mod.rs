@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
-use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
+use tollgate::{Clock, CountDenied, ManualClock, MemoryStore, OnStoreFailure, SystemClock};
 use tollgate_envoy::ChargingMode;
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{AcrossSlots, KeyLayout, UrlError};
@@ -214,6 +214,21 @@ pub enum SettingsError {
     /// A certificate or key of the listeners cannot be used.
     #[error("`{}`: {}", Flag(.0.flag), .0)]
     ListenerTls(#[from] TlsFileError),
+    /// A clock for tests would not be the clock of a shared store.
+    #[error("`{}` needs counters in memory, but a store is configured", Flag("--test-clock"))]
+    TestClockOfStore,
+    /// With a clock for tests, everyone who reaches the service could end windows.
+    #[error(
+        "`{}` needs addresses that no other host can reach: `{}` is not one",
+        Flag("--test-clock"),
+        FlagWith(flag, address)
+    )]
+    OpenTestClock {
+        /// The flag of a listener.
+        flag: &'static str,
+        /// Its address.
+        address: SocketAddr,
+    },
     /// A share without `--on-store-failure local`.
     #[error("`{}` is only valid with `--on-store-failure local`", Flag("--local-share"))]
     NeedlessShare,
@@ -268,6 +283,9 @@ impl Settings {
             }
             InitialRules::Policies(_) => {}
         }
+        if args.test_clock {
+            check_test_clock(&args, store.is_some())?;
+        }
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &rules)?;
@@ -316,6 +334,7 @@ impl Settings {
                 caller_quotas: args.caller_quotas,
                 trusted_proxies: args.trusted_proxies.iter().copied().collect(),
                 max_attribute_bytes: args.max_attribute_bytes.get(),
+                test_clock: args.test_clock.then(|| ManualClock::at(SystemClock.now())),
                 trials_header: match args.trials_header {
                     true => TrialsHeader::Sent,
                     false => TrialsHeader::Omitted,
@@ -360,6 +379,26 @@ fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
         return Ok(());
     }
     Err(SettingsError::OpenAdmin(args.admin_listen))
+}
+
+/// Checks that a clock for tests moves no counters but those of this host's tests.
+fn check_test_clock(args: &ServeArgs, has_store: bool) -> Result<(), SettingsError> {
+    if has_store {
+        return Err(SettingsError::TestClockOfStore);
+    }
+    let listeners = [
+        ("--listen", Some(args.listen)),
+        ("--admin-listen", Some(args.admin_listen)),
+        ("--metrics-listen", args.metrics_listen),
+        ("--plain-probes", args.plain_probes),
+        ("--grpc", args.grpc),
+    ];
+    let is_open = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
+    let mut open = listeners.into_iter().filter_map(|(flag, address)| Some((flag, address.filter(is_open)?)));
+    match open.next() {
+        Some((flag, address)) => Err(SettingsError::OpenTestClock { flag, address }),
+        None => Ok(()),
+    }
 }
 
 /// Checks that no flag is about paths that use policies.

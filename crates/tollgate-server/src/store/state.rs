@@ -3,7 +3,9 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tollgate::{Answer, Charge, MemoryStore, PolicyQuota, Quota, QuotaStates, Step, Store, StoreError};
+use tollgate::{
+    Answer, Charge, ManualClock, MemoryStore, PolicyQuota, Quota, QuotaStates, Step, Store, StoreError,
+};
 use tollgate_redis::RedisStore;
 
 use super::MeteredStore;
@@ -14,6 +16,8 @@ use super::MeteredStore;
 #[derive(Clone)]
 pub(crate) enum ServedStore {
     Memory(MemoryStore),
+    /// Memory whose clock tests move.
+    Tests(MemoryStore<ManualClock>),
     Shared(Arc<MeteredStore<RedisStore>>),
 }
 
@@ -42,7 +46,7 @@ impl ServedStore {
     /// Returns the current state of the store. Each of its servers is asked to count a test counter.
     pub(crate) async fn state(&self) -> StoreState {
         let store = match self {
-            Self::Memory(_) => return StoreState::Answers,
+            Self::Memory(_) | Self::Tests(_) => return StoreState::Answers,
             Self::Shared(store) => store,
         };
         // A name that no user's policy can have, and a limit that is never reached.
@@ -72,6 +76,7 @@ impl Store for ServedStore {
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         match self {
             Self::Memory(store) => boxed(store.step(step)),
+            Self::Tests(store) => boxed(store.step(step)),
             Self::Shared(store) => boxed(store.step(step)),
         }
     }
@@ -82,6 +87,7 @@ impl Store for ServedStore {
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         match self {
             Self::Memory(store) => boxed(store.step_each(steps)),
+            Self::Tests(store) => boxed(store.step_each(steps)),
             Self::Shared(store) => boxed(store.step_each(steps)),
         }
     }
@@ -89,6 +95,7 @@ impl Store for ServedStore {
     fn address(&self) -> Option<usize> {
         match self {
             Self::Memory(store) => store.address(),
+            Self::Tests(store) => store.address(),
             Self::Shared(_) => None,
         }
     }

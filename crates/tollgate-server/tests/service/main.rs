@@ -39,6 +39,7 @@ mod simulate;
 mod small_files;
 #[path = "../support/mod.rs"]
 mod support;
+mod test_clock;
 mod threads;
 mod tls;
 mod trials_header;

@@ -28,9 +28,16 @@ fn the_page_of_the_command_line_is_current() {
 
 #[test]
 fn the_page_of_the_http_api_is_current() {
-    let all_listeners =
-        ["--limit", "5/1d", "--metrics-listen", "127.0.0.1:0", "--plain-probes", "127.0.0.1:0"];
-    let document = Server::start(&all_listeners).admin_get("/openapi.json").json();
+    let all_operations = [
+        "--limit",
+        "5/1d",
+        "--metrics-listen",
+        "127.0.0.1:0",
+        "--plain-probes",
+        "127.0.0.1:0",
+        "--test-clock",
+    ];
+    let document = Server::start(&all_operations).admin_get("/openapi.json").json();
     let mut reference = String::from("\n## Every operation\n");
     for (path, methods) in document["paths"].as_object().unwrap() {
         // What has the words of GET is the same under another method.

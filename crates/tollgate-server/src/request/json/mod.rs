@@ -141,6 +141,8 @@ pub(crate) type Cost = Whole<{ u32::MAX as u64 }>;
 pub(crate) type Used = Whole<{ Quota::MAX_LIMIT }>;
 /// When a window starts, in Unix milliseconds, within the whole numbers that every JSON reader keeps exact.
 pub(crate) type StartMillis = Whole<{ (1 << 53) - 1 }>;
+/// How far a clock is moved: at most a hundred years.
+pub(crate) type AdvanceMillis = Whole<{ 100 * 366 * 86_400_000 }>;
 /// A version of the policies.
 pub(crate) type Version = Whole<{ (1 << 53) - 1 }>;
 
