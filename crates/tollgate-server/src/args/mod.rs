@@ -1,8 +1,8 @@
 //! Command-line flags, and the environment variables that act like them.
 //!
-//! Flags about a shared store are in `store`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, those of
-//! commands that read policy files in `policies`, and those of commands that read logs in `simulate`. `value` and `log_value`
-//! parse single values, and `environment` handles variables.
+//! Flags about a shared store are in `store`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, those
+//! of commands that read policy files in `policies`, and those of commands that read logs in `simulate`. `value` and
+//! `log_value` parse single values, and `environment` handles variables.
 
 mod environment;
 pub mod exit_status;
@@ -146,10 +146,10 @@ pub struct ServeArgs {
     pub store: Option<Secret>,
 
     /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
-    /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files of
-    /// envoyproxy/ratelimit. The service then uses that system's keys in the store, serves its paths and counts denied
-    /// requests. With Envoy's limits, keys are Tollgate's own and a denial consumes nothing, unless `--store-layout
-    /// envoy-ratelimit` and `--count-denied` are given
+    /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files
+    /// of envoyproxy/ratelimit. The service then uses that system's keys in the store, serves its paths and counts
+    /// denied requests. With Envoy's limits, keys are Tollgate's own and a denial consumes nothing, unless
+    /// `--store-layout envoy-ratelimit` and `--count-denied` are given
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
     #[arg(conflicts_with = "key")]
     pub import: Vec<OsString>,
@@ -235,8 +235,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_TRIALS_HEADER", value_parser = BoolishValueParser::new())]
     pub trials_header: bool,
 
-    /// Stop the clock of the counters, and let `POST /v1/clock` on the admin listener move it: for tests of applications.
-    /// Only with counters in memory, and if no other host can reach the service
+    /// Stop the clock of the counters, and let `POST /v1/clock` on the admin listener move it: for tests of
+    /// applications. Only with counters in memory, and if no other host can reach the service
     #[arg(long, env = "TOLLGATE_TEST_CLOCK", value_parser = BoolishValueParser::new())]
     #[arg(conflicts_with = "store")]
     pub test_clock: bool,
@@ -339,10 +339,11 @@ pub enum WhenFull {
 /// A published system under whose names metrics are exported as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MetricAliases {
-    /// ratelimiter_requests_total, ratelimiter_errors_total and ratelimiter_evaluate_latency_seconds, of the Spring Boot
-    /// Redis rate limiter starter.
+    /// ratelimiter_requests_total, ratelimiter_errors_total and ratelimiter_evaluate_latency_seconds, of the Spring
+    /// Boot Redis rate limiter starter.
     SpringStarter,
-    /// ratelimit_service_rate_limit_total_hits and the like, of envoyproxy/ratelimit; only with `--import envoy-ratelimit`.
+    /// ratelimit_service_rate_limit_total_hits and the like, of envoyproxy/ratelimit; only with `--import
+    /// envoy-ratelimit`.
     EnvoyRatelimit,
 }
 

@@ -40,13 +40,13 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "PATH", conflicts_with = "limits")]
     pub config: Option<PathBuf>,
 
-    /// Limit in place of a policy file, such as 30/1m, as for `serve`. For several limits, repeat the flag or separate them
-    /// with commas. Then all arguments are logs
+    /// Limit in place of a policy file, such as 30/1m, as for `serve`. For several limits, repeat the flag or separate
+    /// them with commas. Then all arguments are logs
     #[arg(long = "limit", value_name = "QUOTA", allow_hyphen_values = true)]
     pub limits: Vec<Limits>,
 
-    /// Attribute of the key that --limit counts by, as for `serve`. For several, repeat the flag or separate them with commas
-    /// [default: ip]
+    /// Attribute of the key that --limit counts by, as for `serve`. For several, repeat the flag or separate them with
+    /// commas [default: ip]
     #[arg(long = "key", value_name = "NAME", value_delimiter = ',', requires = "limits")]
     #[arg(value_parser = value::name)]
     pub key: Vec<String>,
@@ -60,14 +60,14 @@ pub struct SimulateArgs {
     #[arg(long = "fail-if", value_name = "GATE")]
     pub fail_if: Vec<Gate>,
 
-    /// Requests that a gate needs for an answer, of those that policies decide on [default: 1000, and 1 for gates of one policy
-    /// or class]
+    /// Requests that a gate needs for an answer, of those that policies decide on [default: 1000, and 1 for gates of
+    /// one policy or class]
     #[arg(long, value_name = "COUNT")]
     #[arg(value_parser = value::positive::<NonZeroU64>, allow_negative_numbers = true)]
     pub min_requests: Option<NonZeroU64>,
 
-    /// Class of clients: a name, and conditions as in the `match` of a policy, such as bot='user_agent: "*bot*"'. There are
-    /// at most 250 classes, and policies times classes are at most 100,000
+    /// Class of clients: a name, and conditions as in the `match` of a policy, such as bot='user_agent: "*bot*"'. There
+    /// are at most 250 classes, and policies times classes are at most 100,000
     #[arg(long = "class", value_name = "NAME=CONDITIONS")]
     pub classes: Vec<String>,
 
@@ -92,8 +92,9 @@ pub struct SimulateArgs {
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_attribute_bytes: NonZeroUsize,
 
-    /// How many other limits are tried for each quota that does not decide alone, from 0 to 12, and at most 32 for all quotas
-    /// together. All of them take less work than the replay itself. Their counters share 160 bytes for each client of
+    /// How many other limits are tried for each quota that does not decide alone, from 0 to 12, and at most 32 for all
+    /// quotas together. All of them take less work than the replay itself. Their counters share 160 bytes for each
+    /// client of
     /// --max-clients; where that is not enough, the limits are left out
     #[arg(long, value_name = "COUNT", default_value = "4", value_parser = log_value::rungs)]
     pub try_limits: usize,
@@ -203,8 +204,8 @@ pub struct LogArgs {
     #[arg(long = "attr", value_name = "NAME=SOURCE")]
     pub attributes: Vec<Attribute>,
 
-    /// First time to replay: 2026-11-21T16:00Z, with another offset, or as the log has it. With --tz also '2026-11-21 16:00'
-    /// or 2026-11-21, by the clock of that zone
+    /// First time to replay: 2026-11-21T16:00Z, with another offset, or as the log has it. With --tz also '2026-11-21
+    /// 16:00' or 2026-11-21, by the clock of that zone
     #[arg(long, value_name = "TIME", value_parser = moment::parse, allow_negative_numbers = true)]
     pub from: Option<Moment>,
 

@@ -51,8 +51,8 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_KEY", requires_all = ["shared", "store_cert"])]
     pub store_key: Option<PathBuf>,
 
-    /// File with the store's password, which each new connection reads again; the variable TOLLGATE_STORE_PASSWORD takes
-    /// the password itself. Both override one in the URL
+    /// File with the store's password, which each new connection reads again; the variable TOLLGATE_STORE_PASSWORD
+    /// takes the password itself. Both override one in the URL
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "shared")]
     pub store_password_file: Option<PathBuf>,
 

@@ -1,9 +1,9 @@
 //! What is live and can be replaced while the service runs, and where new content comes from.
 //!
-//! A [`target`] makes content live as a whole, whatever its source, and [`record`] keeps what the last reloads did. Files
-//! are one kind of source: [`watch`] notices when they may have changed, [`follow`] waits until they are complete, and
-//! [`reload`] reads them and hands their content to the target. [`text_files`] are files of text in some format; those of
-//! certificates are in `tls`.
+//! A [`target`] makes content live as a whole, whatever its source, and [`record`] keeps what the last reloads did.
+//! Files are one kind of source: [`watch`] notices when they may have changed, [`follow`] waits until they are
+//! complete, and [`reload`] reads them and hands their content to the target. [`text_files`] are files of text in some
+//! format; those of certificates are in `tls`.
 
 #[cfg(test)]
 mod captured_log;

@@ -136,8 +136,8 @@ impl<S: FileSource, T: LiveTarget<Content = S::Content>> Reloads<S, T> {
 
     /// Reads the files and applies them, unless they may be half written. Logs the result.
     ///
-    /// `earlier` is the previous reading, if it required another. `is_over` is true if the files have been unchanged for
-    /// the required time.
+    /// `earlier` is the previous reading, if it required another. `is_over` is true if the files have been unchanged
+    /// for the required time.
     pub(crate) fn glance(
         &self,
         earlier: Option<&S::Reading>,

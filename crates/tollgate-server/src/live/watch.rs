@@ -65,7 +65,7 @@ struct ArmedWatcher {
     /// Why a folder is not watched.
     failure: Option<notify::Error>,
     /// Whether the log says that changes are noticed late.
-    is_told_late: bool,
+    is_delay_logged: bool,
 }
 
 /// The folders on the way to files.
@@ -134,11 +134,11 @@ impl FolderWatch {
                 break;
             }
         }
-        if let (Some(error), false) = (&armed.failure, armed.is_told_late) {
+        if let (Some(error), false) = (&armed.failure, armed.is_delay_logged) {
             let files = &self.files;
             warn!(?files, %error, "changes are noticed within {INTERVAL:?}, not at once");
         }
-        armed.is_told_late = armed.failure.is_some();
+        armed.is_delay_logged = armed.failure.is_some();
     }
 
     /// Returns a watcher of the folders that can be watched, and why one of the others cannot.

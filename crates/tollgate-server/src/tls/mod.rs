@@ -1,8 +1,8 @@
 //! TLS on the listeners: the service's identity, its clients' identities, and the renewal of certificates.
 //!
-//! `files` names the certificates and keys, `credentials` is built from them, and `live` keeps it in step with the files.
-//! `certificate` reads the contents of a certificate. `net::handshake` starts a connection. Protocols are independent of
-//! TLS: they receive a stream and its peer.
+//! `files` names the certificates and keys, `credentials` is built from them, and `live` keeps it in step with the
+//! files. `certificate` reads the contents of a certificate. `net::handshake` starts a connection. Protocols are
+//! independent of TLS: they receive a stream and its peer.
 
 mod alpn;
 mod certificate;
