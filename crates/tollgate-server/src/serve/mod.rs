@@ -11,6 +11,7 @@ mod rules;
 mod signals;
 
 use std::future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,7 +93,12 @@ pub enum ServiceEnd {
 /// # Errors
 ///
 /// If an address cannot be bound, signals cannot be caught, or a part of the service stopped unexpectedly.
-pub async fn serve(mut settings: Settings) -> anyhow::Result<ServiceEnd> {
+pub fn serve(settings: Settings) -> Pin<Box<dyn Future<Output = anyhow::Result<ServiceEnd>> + Send>> {
+    // Boxed, because a program that runs the future would otherwise compile everything in it once more.
+    Box::pin(serve_to_the_end(settings))
+}
+
+async fn serve_to_the_end(mut settings: Settings) -> anyhow::Result<ServiceEnd> {
     settings.secret_files.iter().for_each(|path| secret_file::warn_if_public(path));
     let memory = settings.memory.clone();
     let Some(store) = settings.store.take() else {
