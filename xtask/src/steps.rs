@@ -74,7 +74,7 @@ struct StepEnd {
 }
 
 /// The state that the lanes share.
-struct Progress {
+struct StepProgress {
     /// In the order of the steps.
     ends: Mutex<Vec<StepEnd>>,
     changed: Condvar,
@@ -127,7 +127,7 @@ impl Step {
 /// and when a step of the other lane has failed.
 pub(crate) fn run(steps: &[Step], patience: u32, start: impl Fn(usize) -> CommandLine + Sync) -> Result<()> {
     let watch = Stopwatch::start();
-    let progress = Progress::new(steps.len());
+    let progress = StepProgress::new(steps.len());
     let failures = thread::scope(|scope| {
         let (start, progress) = (&start, &progress);
         let lanes = [Lane::Build, Lane::Run]
@@ -150,7 +150,7 @@ fn run_lane(
     steps: &[Step],
     patience: u32,
     start: &(impl Fn(usize) -> CommandLine + Sync),
-    progress: &Progress,
+    progress: &StepProgress,
 ) -> Result<()> {
     for (index, step) in steps.iter().enumerate().filter(|(_, step)| step.lane == lane) {
         let after = step.after.and_then(|name| steps.iter().position(|step| step.name == name));
@@ -183,7 +183,7 @@ fn run_lane(
     Ok(())
 }
 
-impl Progress {
+impl StepProgress {
     fn new(steps: usize) -> Self {
         Self { ends: Mutex::new(vec![StepEnd::NOT_RUN; steps]), changed: Condvar::new() }
     }

@@ -12,12 +12,12 @@ pub(super) struct ManualPage {
     /// What may follow `#` in a link to this page.
     pub(super) anchors: BTreeSet<String>,
     /// Paragraphs, items, headings and cells, without code.
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<ProseBlock>,
 }
 
 /// A piece of prose.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct ProseBlock {
     pub(super) line: usize,
     pub(super) text: String,
     /// Whether it consists of whole sentences, unlike headings and cells.
@@ -28,7 +28,7 @@ impl ManualPage {
     pub(super) fn parse(text: &str) -> Self {
         let mut page = Self::default();
         let mut seen = HashMap::<String, usize>::new();
-        let mut open: Option<Block> = None;
+        let mut open: Option<ProseBlock> = None;
         let (mut in_code, mut in_table) = (false, false);
         let line =
             |offset: usize| text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -43,8 +43,11 @@ impl ManualPage {
                 }
                 Event::Start(Tag::Paragraph | Tag::Item | Tag::Heading { .. } | Tag::TableCell) => {
                     page.blocks.extend(open.take());
-                    open =
-                        Some(Block { line: line(range.start), text: String::new(), is_sentences: !in_table });
+                    open = Some(ProseBlock {
+                        line: line(range.start),
+                        text: String::new(),
+                        is_sentences: !in_table,
+                    });
                 }
                 Event::End(TagEnd::Heading(_)) => {
                     if let Some(block) = open.take() {
@@ -52,7 +55,7 @@ impl ManualPage {
                         let times = seen.entry(slug.clone()).or_default();
                         page.anchors.insert(if *times == 0 { slug } else { format!("{slug}-{times}") });
                         *times += 1;
-                        page.blocks.push(Block { is_sentences: false, ..block });
+                        page.blocks.push(ProseBlock { is_sentences: false, ..block });
                     }
                 }
                 Event::End(TagEnd::Paragraph | TagEnd::Item | TagEnd::TableCell) => {
