@@ -173,8 +173,8 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Opens the file for one process at a time, so that no two of them add the same name. Returns also whether this process
-/// has created it.
+/// Opens the file for one process at a time, so that no two of them add the same name. Returns also whether this
+/// process has created it.
 fn locked(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).mode(MODE);

@@ -308,9 +308,9 @@ impl DenialLog {
         }
     }
 
-    /// Returns whether this is the first denial in the window, at this time on the stopwatch of the log. The other times
-    /// are those of the store's clock, so only their difference counts: after a failover, that clock may be another
-    /// one.
+    /// Returns whether this is the first denial in the window, at this time on the stopwatch of the log. The other
+    /// times are those of the store's clock, so only their difference counts: after a failover, that clock may be
+    /// another one.
     fn is_first_at(&self, elapsed: Duration, denying: &QuotaStanding<'_>) -> bool {
         let left = denying.state.reset_at().since(denying.state.mark().time());
         // Shorter windows would fill the log.

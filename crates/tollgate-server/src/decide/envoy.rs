@@ -71,8 +71,8 @@ impl DomainEngine {
         let CountingParts { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
         let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
         let store = FallbackStore::new(store, on_store_failure).memory(memory);
-        // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory never
-        // waits.
+        // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory
+        // never waits.
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
         let (requests, full, full_logged, store_errors, invalid, units_left) = Default::default();
         let readiness = Readiness::default();

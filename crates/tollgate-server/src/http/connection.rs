@@ -62,17 +62,17 @@ impl Protocol for Http {
             async move {
                 let (Self { edge, listener }, peer) = (&*http.0, &http.1);
                 // Over HTTP/1.1 the next request is read only when the answer is written, or its last piece is copied.
-                let of_stream = (order == Order::Interleaved).then(|| edge.budget.for_stream(others));
-                let of_stream = of_stream.transpose();
-                let mut reply = match &of_stream {
+                let stream_memory = (order == Order::Interleaved).then(|| edge.budget.for_stream(others));
+                let stream_memory = stream_memory.transpose();
+                let mut reply = match &stream_memory {
                     Ok(_) => edge.answer(listener, peer, request).await,
                     Err(NoRoom) => edge.no_room(),
                 };
                 if is_unread(&reply) {
                     answering.note_unread();
                 }
-                let of_answer = reply.extensions_mut().remove::<Arc<HeldBytes>>();
-                Ok::<_, Infallible>(reply.map(|body| match (of_stream, of_answer) {
+                let answer_memory = reply.extensions_mut().remove::<Arc<HeldBytes>>();
+                Ok::<_, Infallible>(reply.map(|body| match (stream_memory, answer_memory) {
                     (Ok(Some(mut held)), _) => {
                         held.note_answer(body.len());
                         OutgoingBody::holding(body, (answering, held))

@@ -104,10 +104,10 @@ impl Edge {
         };
         let operations = if asking.test_clock.is_some() { operations.with_test_clock() } else { operations };
         let asks_principals = listeners.iter().any(Listener::asks_principals);
-        let of_operations = operations.iter().flat_map(|operation| operation.rejections(asks_principals));
-        let of_operations = of_operations.map(|(status, _)| status);
-        let of_none = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
-        of_operations.chain(of_none).for_each(|status| metrics.rejections().expect(status));
+        let statuses = operations.iter().flat_map(|operation| operation.rejections(asks_principals));
+        let statuses = statuses.map(|(status, _)| status);
+        let without_operation = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
+        statuses.chain(without_operation).for_each(|status| metrics.rejections().expect(status));
         let listeners = listeners.into();
         Self {
             operations,

@@ -62,9 +62,9 @@ const OF_A_RELOAD: &[(StatusCode, &str)] = &[
 impl Operations {
     /// Returns the operations of a service whose policies decide, and those of the dialect.
     pub(super) fn of_policies(dialect: Option<&'static Dialect>) -> Self {
-        let of_spring = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
-        let of_dialect = dialect.map(Self::of_dialect).into_iter().chain(of_spring.into_iter().flatten());
-        let (rows, proxy_paths) = (Self::own().into_iter().chain(of_dialect).collect(), Self::proxy_paths());
+        let actuator = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
+        let foreign = dialect.map(Self::of_dialect).into_iter().chain(actuator.into_iter().flatten());
+        let (rows, proxy_paths) = (Self::own().into_iter().chain(foreign).collect(), Self::proxy_paths());
         Self { rows, without_policies: [].into(), proxy_paths }
     }
 

@@ -70,7 +70,7 @@ impl<P: Protocol> Acceptor<P> {
         let permits = Arc::new(Semaphore::new(self.max_connections as usize));
         while let Some((stream, address, permit)) = self.accept(&permits).await {
             match self.place_of(address) {
-                Ok(of_peer) => self.connections.spawn(stream, (permit, of_peer)),
+                Ok(peer) => self.connections.spawn(stream, (permit, peer)),
                 Err(TooManyConnections) => self.note_refused(),
             }
         }

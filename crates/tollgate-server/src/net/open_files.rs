@@ -48,11 +48,11 @@ mod tests {
 
     #[test]
     fn caps_leave_room_for_everything_else() {
-        let of_checks = |asked, others, checks, limit| {
+        let caps_of = |asked, others, checks, limit| {
             let Caps { public, admin } = Caps::fitted(asked, others, checks, limit);
             (public, admin)
         };
-        let caps = |asked, others, limit| of_checks(asked, others, 1, limit);
+        let caps = |asked, others, limit| caps_of(asked, others, 1, limit);
         assert_eq!(caps(10_000, 1, None), (10_000, 10_000));
         assert_eq!(caps(10_000, 1, Some(20_064)), (10_000, 10_000));
         assert_eq!(caps(10_000, 1, Some(20_063)), (10_000, 2_499));
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(caps(10_000, 2, Some(30_063)), (10_000, 3_749));
         assert_eq!(caps(10_000, 2, Some(1_024)), (720, 120));
         assert_eq!(caps(10_000, 2, Some(100)), (20, 8));
-        assert_eq!(of_checks(10_000, 1, 2, Some(30_064)), (10_000, 10_000));
-        assert_eq!(of_checks(10_000, 1, 2, Some(1_024)), (420, 120), "gRPC has as many as HTTP");
+        assert_eq!(caps_of(10_000, 1, 2, Some(30_064)), (10_000, 10_000));
+        assert_eq!(caps_of(10_000, 1, 2, Some(1_024)), (420, 120), "gRPC has as many as HTTP");
     }
 }

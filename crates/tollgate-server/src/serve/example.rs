@@ -1,7 +1,7 @@
 //! A command to try, which the service prints at startup.
 //!
-//! For limits from flags or another system's settings, it is a check that they count. Whether policies of a file count a
-//! request depends on its attributes, so `tollgate explain` says which ones they match.
+//! For limits from flags or another system's settings, it is a check that they count. Whether policies of a file count
+//! a request depends on its attributes, so `tollgate explain` says which ones they match.
 
 use std::borrow::Cow;
 

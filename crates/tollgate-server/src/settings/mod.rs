@@ -436,15 +436,15 @@ fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<ResolvedRules, Sett
     let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
     let flags = StoreFlags::new(url.as_ref(), &args.store_args.keys, &args.cluster);
     let (file, config) = PolicyFiles::load(paths, &flags)?;
-    let (of_file, layout) = (config.store(), file.layout());
-    let across_slots = flags.across_slots(of_file);
-    let store = match (&url, of_file) {
-        (Some(url), of_file) => Some(StoreSetup::of(url.clone(), of_file, layout, &args.store_args)?),
-        (None, Some(of_file)) => Some(StoreSetup::of_file(of_file, layout, &args.store_args)?),
+    let (file_store, layout) = (config.store(), file.layout());
+    let across_slots = flags.across_slots(file_store);
+    let store = match (&url, file_store) {
+        (Some(url), file_store) => Some(StoreSetup::of(url.clone(), file_store, layout, &args.store_args)?),
+        (None, Some(file_store)) => Some(StoreSetup::of_file(file_store, layout, &args.store_args)?),
         (None, None) => None,
     };
     let store = store.map(|store| store.across_slots(across_slots));
-    let other_store = of_file.is_some() && args.store.is_some();
+    let other_store = file_store.is_some() && args.store.is_some();
     let (source, warnings) = (file.name().into(), file.warnings(&config));
     let policies = config.into_policies();
     let rules = InitialRules::Policies(InitialPolicies { policies, file: Some(file), warnings, other_store });

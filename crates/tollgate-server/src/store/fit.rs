@@ -121,12 +121,12 @@ impl StoreFit {
     /// Combines the file and the flags. Also returns the problems of the file with this store.
     pub(crate) fn of_file(config: &Config, flags: &StoreFlags<'_>) -> (Self, Vec<Problem>) {
         let store = config.store();
-        let of_file = store.and_then(|store| store.layout()).map(layout::read).transpose();
-        let wrong_layout = of_file.as_ref().err().map(|error| {
+        let file_layout = store.and_then(|store| store.layout()).map(layout::read).transpose();
+        let wrong_layout = file_layout.as_ref().err().map(|error| {
             let at = config.layout_at().unwrap_or(Position::new(1, 1));
             Problem::new(at, ProblemKind::Other(error.to_string().into()))
         });
-        let layout = flags.layout.cloned().or(of_file.unwrap_or_default());
+        let layout = flags.layout.cloned().or(file_layout.unwrap_or_default());
         let is_cluster = match flags.url {
             Some(url) => url.is_cluster(),
             None => store.and_then(|it| it.url().parse().ok()).is_some_and(|url: StoreUrl| url.is_cluster()),

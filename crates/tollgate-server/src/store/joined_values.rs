@@ -11,19 +11,19 @@ pub(crate) fn with_those_of_file(config: &Config, layout: Option<&KeyLayout>) ->
 /// Returns the warnings about policies in a store with this layout.
 pub(crate) fn warnings(policies: &Policies, layout: Option<&KeyLayout>) -> Box<[Warning]> {
     let joining = layout.and_then(|layout| Some((layout, layout.values_before_joined()?)));
-    let of_layout = joining.into_iter().flat_map(|(layout, named)| {
+    let joined = joining.into_iter().flat_map(|(layout, named)| {
         let policies = policies.as_slice().iter();
         let joined = policies.filter(move |policy| counts(policy) && joins_texts(policy.identity(), named));
         joined.map(move |policy| {
             Warning::of(policy, WarningKind::JoinedValues { layout: layout.to_string().into() })
         })
     });
-    of_layout.collect()
+    joined.collect()
 }
 
 fn counts(policy: &Policy) -> bool {
-    let of_overrides = || policy.overrides().iter().any(|over| over.quotas().next().is_some());
-    !policy.quotas().is_empty() || !policy.candidates().is_empty() || of_overrides()
+    let has_override_quotas = || policy.overrides().iter().any(|over| over.quotas().next().is_some());
+    !policy.quotas().is_empty() || !policy.candidates().is_empty() || has_override_quotas()
 }
 
 /// Returns whether two values without names in the layout may contain `_`.

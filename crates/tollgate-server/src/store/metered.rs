@@ -86,9 +86,9 @@ impl<S: Store> MeteredStore<S> {
     /// Runs the step within this time. It is here and not in a layer above, which would drop the step before it is
     /// measured.
     ///
-    /// The whole deadline is applied twice, because a process that stood still may have received its answer without taking
-    /// it. The store then extends its own deadline once, by up to the same time from when the process runs again; the
-    /// second limit matches that. A caller that waits for less than the deadline has left by that time.
+    /// The whole deadline is applied twice, because a process that stood still may have received its answer without
+    /// taking it. The store then extends its own deadline once, by up to the same time from when the process runs
+    /// again; the second limit matches that. A caller that waits for less than the deadline has left by that time.
     async fn in_time<A>(
         &self,
         mut step: Pin<&mut impl Future<Output = A>>,
@@ -104,8 +104,8 @@ impl<S: Store> MeteredStore<S> {
                 Err(AnswerError::Late.into())
             }
             StepTime::AtMost(left) | StepTime::Rest(left) => {
-                // A Redis store keeps the deadline itself, and returns the answers that it has. The timeout is for other
-                // stores. An unconstrained step takes all answers that are there before the timeout is checked.
+                // A Redis store keeps the deadline itself, and returns the answers that it has. The timeout is for
+                // other stores. An unconstrained step takes all answers that are there before the timeout is checked.
                 let step = wait_at_most(left, unconstrained(step));
                 time::timeout(left + patience::GRACE, step).await.map_err(|_| AnswerError::Late.into())
             }
@@ -158,10 +158,10 @@ impl<S: Store> MeteredStore<S> {
             let (quota, key) = (counter.quota(), self.identity.digest_of(counter.key()));
             format!("{}:{}:{{{key}}}", quota.policy(), quota.windows())
         };
-        let of_charges = |charges: &[Charge<'_>]| charges.iter().map(|it| name(it.counter())).collect();
+        let charge_names = |charges: &[Charge<'_>]| charges.iter().map(|it| name(it.counter())).collect();
         let names: Vec<String> = match step {
-            Step::Charge(charges) | Step::Peek(charges) => of_charges(charges),
-            Step::Record(charge) | Step::Refund { charge, .. } => of_charges(slice::from_ref(charge)),
+            Step::Charge(charges) | Step::Peek(charges) => charge_names(charges),
+            Step::Record(charge) | Step::Refund { charge, .. } => charge_names(slice::from_ref(charge)),
             Step::Reset(counter) | Step::Set { counter, .. } => vec![name(*counter)],
             _ => Vec::new(),
         };
@@ -207,8 +207,8 @@ impl<S: Store> MeteredStore<S> {
         }
     }
 
-    /// If the store answers but cannot help, the log line has advice with the error. The first call of an outage cannot tell
-    /// whether the store is slow or silent. So there is such a line also later, once in an outage.
+    /// If the store answers but cannot help, the log line has advice with the error. The first call of an outage cannot
+    /// tell whether the store is slow or silent. So there is such a line also later, once in an outage.
     fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>) {
         self.metrics.answers(false);
         let Some(advice) = advice.as_ref().map(with_flags) else {
@@ -319,9 +319,9 @@ fn is_local(answer: &Result<QuotaStates, StoreError>) -> bool {
 
 /// Whether the store took too long.
 fn is_late(error: &StoreError) -> bool {
-    let of_redis = RedisError::of(error);
+    let redis_error = RedisError::of(error);
     error.trouble_of() == Some(&AnswerError::Late)
-        || of_redis.is_some_and(|error| matches!(error, RedisError::TimedOut | RedisError::TooSlow))
+        || redis_error.is_some_and(|error| matches!(error, RedisError::TimedOut | RedisError::TooSlow))
 }
 
 /// The scope of an error.
@@ -415,8 +415,8 @@ mod tests {
         let metered = MeteredStore { limit: Duration::from_millis(400), ..metered(&store) };
         let (quota, key) = (PolicyQuota::new("test", "5/1h".parse().unwrap()), Key::from("alice"));
         let charges = [Charge::new(&quota, &key, 1)];
-        // What the second step of a call comes to after the first took so much of the deadline, and whether the store is up
-        // then.
+        // What the second step of a call comes to after the first took so much of the deadline, and whether the store
+        // is up then.
         let second_after = |part: u32, fault: Option<StoreFault>| {
             block_on(patience::in_one_call(async {
                 store.end();

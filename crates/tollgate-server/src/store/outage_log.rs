@@ -14,7 +14,8 @@ pub(crate) struct OutageLog {
 }
 
 impl OutageLog {
-    /// Notes a failed step. Lets the caller tell the beginning of an outage, with its reason, and returns whether one began.
+    /// Notes a failed step. Lets the caller tell the beginning of an outage, with its reason, and returns whether one
+    /// began.
     pub(super) fn failed(&self, tell: impl FnOnce()) -> bool {
         let line = self.outages.failed(|line| if line == OutageLine::Gone { tell() } else { log(line) });
         if line.is_none() && self.outages.are_gathered() {

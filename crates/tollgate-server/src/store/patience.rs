@@ -1,5 +1,5 @@
-//! How long a step of a call to a shared store may take: as long as the caller waits, and no longer than one deadline for
-//! all steps of the call.
+//! How long a step of a call to a shared store may take: as long as the caller waits, and no longer than one deadline
+//! for all steps of the call.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -12,9 +12,9 @@ const MARGIN: Duration = Duration::from_millis(3);
 /// The part of it after which a store is cut off that does not keep the time itself.
 pub(super) const GRACE: Duration = Duration::from_millis(2);
 
-/// A store that does not answer the first step of a call in less time than this is not late. A later step does not begin
-/// with less than this, or with less than a twentieth of a shorter deadline: it would probably be cut off, and its outcome
-/// unknown.
+/// A store that does not answer the first step of a call in less time than this is not late. A later step does not
+/// begin with less than this, or with less than a twentieth of a shorter deadline: it would probably be cut off, and
+/// its outcome unknown.
 const LEAST: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Clone, Copy)]
@@ -97,8 +97,8 @@ mod tests {
 
     use super::*;
 
-    /// The trial of an impatient caller was taken for one of a caller that waits for the whole deadline: that it had no answer
-    /// soon enough counted as an outage.
+    /// The trial of an impatient caller was taken for one of a caller that waits for the whole deadline: that it had no
+    /// answer soon enough counted as an outage.
     #[test]
     fn later_steps_have_the_rest_whoever_limits_the_call() {
         let (deadline, limit) = (Duration::from_secs(100), Duration::from_secs(20));

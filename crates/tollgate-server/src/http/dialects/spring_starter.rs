@@ -1,6 +1,6 @@
-//! The [Spring Boot Redis rate limiter starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter):
-//! its applications call a bean in their process, `RateLimiter.evaluate(key, policy)`, which can call this service
-//! instead.
+//! The [Spring Boot Redis rate limiter
+//! starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter): its applications call a bean in
+//! their process, `RateLimiter.evaluate(key, policy)`, which can call this service instead.
 //!
 //! The key is the attribute `key`, and `name` and `scope` of the annotation are attributes of the same names, so that
 //! policies can match them. The answer has the fields of a `RateLimitDecision`, in milliseconds. A denial has them too,

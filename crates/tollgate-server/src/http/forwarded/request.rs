@@ -1,9 +1,9 @@
 //! A request as a proxy describes it in headers: `method`, `path`, `host` and `ip`.
 //!
-//! Proxies pass on the headers of their clients, except for those that they set, so any other may be a client's. That is
-//! why each attribute is read from one header, and is required: a proxy that does not set one is answered 400 to every
-//! usual request, and its operator finds out before a client does. If both [forms](Form) are present, one of them comes
-//! from the client, and it is unknown which.
+//! Proxies pass on the headers of their clients, except for those that they set, so any other may be a client's. That
+//! is why each attribute is read from one header, and is required: a proxy that does not set one is answered 400 to
+//! every usual request, and its operator finds out before a client does. If both [forms](Form) are present, one of them
+//! comes from the client, and it is unknown which.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
