@@ -90,10 +90,10 @@ pub(super) enum Handler {
     CheckBody,
     Dialect(&'static Dialect),
     Now(fn(&Edge, &Caller) -> Result<Reply, Rejection>),
-    Later(for<'a> fn(&'a Edge, &'a Caller, Request<Incoming>) -> Later<'a>),
+    Later(for<'a> fn(&'a Edge, &'a Caller, Request<Incoming>) -> LaterReply<'a>),
 }
 
-pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
+pub(super) type LaterReply<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
 
 /// The store cannot answer now.
 pub(super) const UNAVAILABLE: (StatusCode, &str) = (

@@ -22,7 +22,7 @@ pub(crate) enum ServedStore {
 }
 
 /// An answer that comes later. Only a shared store gives one.
-type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type LaterAnswer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Whether decisions come from the store.
 #[derive(Debug, Clone)]
@@ -104,7 +104,7 @@ impl Store for ServedStore {
 /// Puts an answer that comes later into a box, because each layer above stores it twice, and would be twice as large as
 /// the one below.
 #[inline]
-fn boxed<'a, F: Future<Output: 'a> + Send + 'a>(answer: Answer<F>) -> Answer<Later<'a, F::Output>> {
+fn boxed<'a, F: Future<Output: 'a> + Send + 'a>(answer: Answer<F>) -> Answer<LaterAnswer<'a, F::Output>> {
     match answer {
         Answer::Now(answer) => Answer::Now(answer),
         Answer::Later(later) => Answer::Later(Box::pin(later)),
