@@ -3,8 +3,10 @@
 #![allow(clippy::expect_used, reason = "this is a test")]
 
 use serde_json::json;
+use tollgate_testkit::manual::blocks;
 
 use crate::support::folder::Folder;
+use crate::support::shell::{self, Curl};
 use crate::support::{Server, tollgate};
 
 #[test]
@@ -53,4 +55,20 @@ fn a_test_clock_is_refused_where_others_could_be_counted() {
         assert_eq!(refused.status.code(), Some(2), "{text}");
         assert!(text.contains(message), "{text}");
     }
+}
+
+/// The commands of `docs/test-your-app.md`.
+#[test]
+fn the_commands_about_tests_of_apps_answer_as_their_page_says() {
+    const PAGE: &str = include_str!("../../../../docs/test-your-app.md");
+    let commands: Vec<&str> = blocks(PAGE)
+        .into_iter()
+        .filter(|block| block.language == "sh")
+        .map(|block| block.text.trim())
+        .collect();
+    let [serve, check, advance] = commands[..] else { panic!("other commands: {commands:?}") };
+    let arguments = shell::arguments(serve).expect("it starts the service");
+    let server = Server::start(&arguments[1..].iter().map(String::as_str).collect::<Vec<_>>());
+    let ask = |command| Curl::parse(command).send(&server).status;
+    assert_eq!([check, check, check, advance, check].map(ask), [200, 200, 429, 200, 200]);
 }
