@@ -3,19 +3,19 @@
 use jiff::tz::TimeZone;
 use tollgate::{Anchor, Quota};
 
-use super::value::Expected;
+use super::value::ExpectedForm;
 
 /// The window of a second limit.
 #[derive(Debug, Clone)]
 pub struct Companion(pub Option<Quota>);
 
 /// Parses the name of a time zone.
-pub(super) fn zone(text: &str) -> Result<TimeZone, Expected> {
+pub(super) fn zone(text: &str) -> Result<TimeZone, ExpectedForm> {
     TimeZone::get(text).map_err(|_| "expected the name of a time zone, such as Europe/Berlin or UTC")
 }
 
 /// Parses a share of a whole.
-pub(super) fn percentage(text: &str) -> Result<f64, Expected> {
+pub(super) fn percentage(text: &str) -> Result<f64, ExpectedForm> {
     let (number, scale) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim(), 0.01),
         None => (text.trim(), 1.0),
@@ -25,31 +25,31 @@ pub(super) fn percentage(text: &str) -> Result<f64, Expected> {
 }
 
 /// Parses the share of all requests that a log holds: more than none.
-pub(super) fn sample_rate(text: &str) -> Result<f64, Expected> {
+pub(super) fn sample_rate(text: &str) -> Result<f64, ExpectedForm> {
     let share = percentage(text).ok().filter(|share| *share >= 0.000_001);
     share.ok_or("expected a share from 0.0001% to 100%, such as 10%")
 }
 
 /// Parses a share of clients that may be denied: neither none nor all.
-pub(super) fn budget(text: &str) -> Result<f64, Expected> {
+pub(super) fn budget(text: &str) -> Result<f64, ExpectedForm> {
     let share = percentage(text).ok().filter(|share| (0.000_001..=0.5).contains(share));
     share.ok_or("expected a share from 0.0001% to 50%, such as 0.1%")
 }
 
 /// Parses a window that starts with the clock. It is returned as a quota with an arbitrary limit.
-pub(super) fn window(text: &str) -> Result<Quota, Expected> {
-    const EXPECTED: Expected = "expected a window, such as 1s, 1m or 1h";
+pub(super) fn window(text: &str) -> Result<Quota, ExpectedForm> {
+    const EXPECTED: ExpectedForm = "expected a window, such as 1s, 1m or 1h";
     let quota: Quota = format!("1/{text}").parse().map_err(|_| EXPECTED)?;
     (quota.anchor() == Anchor::Epoch).then_some(quota).ok_or(EXPECTED)
 }
 
 /// Parses a window, or `none`.
-pub(super) fn companion(text: &str) -> Result<Companion, Expected> {
+pub(super) fn companion(text: &str) -> Result<Companion, ExpectedForm> {
     if text == "none" { Ok(Companion(None)) } else { window(text).map(|window| Companion(Some(window))) }
 }
 
 /// Parses the number of other limits to try.
-pub(super) fn rungs(text: &str) -> Result<usize, Expected> {
+pub(super) fn rungs(text: &str) -> Result<usize, ExpectedForm> {
     text.parse().ok().filter(|rungs| *rungs <= 12).ok_or("expected a whole number from 0 to 12")
 }
 

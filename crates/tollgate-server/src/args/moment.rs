@@ -4,7 +4,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{Disambiguation, TimeZone};
 use tollgate::Timestamp;
 
-use super::value::Expected;
+use super::value::ExpectedForm;
 
 /// A point in time: an absolute one, or one by the clock of a zone that another flag names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Moment {
 }
 
 /// Parses a point in time, or the beginning of a day, also as logs have it.
-pub(super) fn parse(text: &str) -> Result<Moment, Expected> {
+pub(super) fn parse(text: &str) -> Result<Moment, ExpectedForm> {
     let text = text.trim();
     let absolute = text.parse().or_else(|_| jiff::Timestamp::strptime("%d/%b/%Y:%H:%M:%S %z", text));
     if let Ok(time) = absolute {

@@ -16,7 +16,7 @@ use tollgate_redis::KeyLayout;
 use super::Secret;
 use crate::args::layout::{self, UnknownLayout};
 
-pub(super) type Expected = &'static str;
+pub(super) type ExpectedForm = &'static str;
 
 /// One quota, or several in one text.
 #[derive(Debug, Clone)]
@@ -31,12 +31,12 @@ impl FromStr for Limits {
 }
 
 /// Parses the name of an attribute, without the spaces around it, as after a comma.
-pub(super) fn name(text: &str) -> Result<String, Expected> {
+pub(super) fn name(text: &str) -> Result<String, ExpectedForm> {
     Ok(text.trim().to_owned())
 }
 
 /// Parses the name and the value of an attribute.
-pub(super) fn attribute(text: &str) -> Result<(String, String), Expected> {
+pub(super) fn attribute(text: &str) -> Result<(String, String), ExpectedForm> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE, such as user=alice"),
@@ -44,14 +44,14 @@ pub(super) fn attribute(text: &str) -> Result<(String, String), Expected> {
 }
 
 /// Parses an address to listen on.
-pub(super) fn address(text: &str) -> Result<SocketAddr, Expected> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, ExpectedForm> {
     let port = text.strip_prefix("localhost:").and_then(port);
     let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     local.or_else(|| text.parse().ok()).ok_or("expected IP:PORT, such as 127.0.0.1:8080")
 }
 
 /// Parses the name of a host, without the spaces around it.
-pub(super) fn host(text: &str) -> Result<String, Expected> {
+pub(super) fn host(text: &str) -> Result<String, ExpectedForm> {
     let name = text.trim();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     if name.is_empty() || !name.bytes().all(is_name) {
@@ -66,25 +66,25 @@ pub(super) fn network(text: &str) -> Result<Network, NetworkError> {
 }
 
 /// Parses a number above zero.
-pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, Expected> {
+pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, ExpectedForm> {
     text.parse().map_err(|_| "expected a whole number of at least 1")
 }
 
 /// Parses a cap on counters. Each reserves some 38 bytes of address space.
-pub(super) fn max_counters(text: &str) -> Result<NonZeroUsize, Expected> {
+pub(super) fn max_counters(text: &str) -> Result<NonZeroUsize, ExpectedForm> {
     let counters = text.parse().ok().filter(|counters: &NonZeroUsize| counters.get() <= 1_000_000_000);
     counters.ok_or("expected a whole number from 1 to 1000000000")
 }
 
 /// Parses a number of keys to remember. Each takes some 100 bytes from the start.
-pub(super) fn local_denials(text: &str) -> Result<usize, Expected> {
+pub(super) fn local_denials(text: &str) -> Result<usize, ExpectedForm> {
     let keys = text.parse().ok().filter(|keys| *keys <= 10_000_000);
     keys.ok_or("expected a whole number from 0 to 10000000")
 }
 
 /// Parses an amount of memory, in bytes.
-pub(super) fn size(text: &str) -> Result<NonZeroUsize, Expected> {
-    const EXPECTED: Expected = "expected a size of at least 1KiB, such as 512KiB, 64MiB or 1GiB";
+pub(super) fn size(text: &str) -> Result<NonZeroUsize, ExpectedForm> {
+    const EXPECTED: ExpectedForm = "expected a size of at least 1KiB, such as 512KiB, 64MiB or 1GiB";
     let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let scale = match unit {
         "KiB" => 1 << 10,
@@ -97,8 +97,8 @@ pub(super) fn size(text: &str) -> Result<NonZeroUsize, Expected> {
 }
 
 /// Parses a time to wait.
-pub(super) fn time(text: &str) -> Result<Duration, Expected> {
-    const EXPECTED: Expected = "expected a time from 1ms to 60s, such as 20ms or 1s";
+pub(super) fn time(text: &str) -> Result<Duration, ExpectedForm> {
+    const EXPECTED: ExpectedForm = "expected a time from 1ms to 60s, such as 20ms or 1s";
     let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let scale = match unit {
         "ms" => 1,
@@ -110,8 +110,8 @@ pub(super) fn time(text: &str) -> Result<Duration, Expected> {
 }
 
 /// Parses the age of a connection, or the time that it may be silent.
-pub(super) fn connection_age(text: &str) -> Result<Duration, Expected> {
-    const EXPECTED: Expected = "expected a time from 1s to 365d, such as 30s, 5m, 12h or 7d";
+pub(super) fn connection_age(text: &str) -> Result<Duration, ExpectedForm> {
+    const EXPECTED: ExpectedForm = "expected a time from 1s to 365d, such as 30s, 5m, 12h or 7d";
     let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let scale = match unit {
         "s" => 1,
@@ -140,24 +140,24 @@ pub(super) fn layout(text: &str) -> Result<KeyLayout, UnknownLayout> {
 }
 
 /// Parses the cost of a request.
-pub(super) fn cost(text: &str) -> Result<u32, Expected> {
+pub(super) fn cost(text: &str) -> Result<u32, ExpectedForm> {
     text.parse().map_err(|_| "expected a whole number from 0 to 4294967295")
 }
 
 /// Parses the name of a principal or a policy.
-pub(super) fn name_of_file(text: &str) -> Result<String, Expected> {
+pub(super) fn name_of_file(text: &str) -> Result<String, ExpectedForm> {
     let name = text.trim();
     let is_name = Policy::is_name(name);
     is_name.then(|| name.to_owned()).ok_or("expected 1 to 64 letters, digits, `-`, `_` and `.`")
 }
 
 /// Parses a time of expiry.
-pub(super) fn expiry(text: &str) -> Result<jiff::Timestamp, Expected> {
+pub(super) fn expiry(text: &str) -> Result<jiff::Timestamp, ExpectedForm> {
     text.parse().map_err(|_| "expected a time and its offset, such as 2027-01-01T00:00:00Z")
 }
 
 /// Parses a point in time.
-pub(super) fn instant(text: &str) -> Result<Timestamp, Expected> {
+pub(super) fn instant(text: &str) -> Result<Timestamp, ExpectedForm> {
     let time: jiff::Timestamp =
         text.parse().map_err(|_| "expected a time and its offset, such as 2026-11-21T16:00:00Z")?;
     Ok(Timestamp::from_unix_millis(time.as_millisecond()))
@@ -173,8 +173,8 @@ pub struct ServerUrl {
 }
 
 /// Parses a service to ask. A URL without a port has the default port of its scheme.
-pub(super) fn server(text: &str) -> Result<ServerUrl, Expected> {
-    const EXPECTED: Expected = "expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT";
+pub(super) fn server(text: &str) -> Result<ServerUrl, ExpectedForm> {
+    const EXPECTED: ExpectedForm = "expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT";
     let (default_port, authority) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Some(80), rest),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (Some(443), rest),

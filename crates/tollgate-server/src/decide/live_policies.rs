@@ -62,7 +62,7 @@ mod tests {
     use crate::decide::policy_files::PolicyFiles;
     use crate::live::cause::Cause;
     use crate::live::reload::{Reload, Reloads};
-    use crate::live::target::Reloaded;
+    use crate::live::target::ReloadResult;
     use crate::store::fit::StoreFlags;
 
     /// A file that was removed and came back unchanged stayed "not live", because its text was known. And if the log
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(failed(), ("failed", 2), "a requested reload is logged again");
 
         fs::rename(&away, &path).unwrap();
-        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), ReloadResult::Unchanged(1));
         assert!(reloads.state().failure().is_none());
         fs::remove_dir_all(&folder).unwrap();
     }
@@ -106,13 +106,13 @@ mod tests {
         let reloads = Reloads::new(file, LivePolicies::new(Arc::new(limiter)));
 
         let looked = Stopwatch::start();
-        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), ReloadResult::Unchanged(1));
         assert!(reloads.state().age() <= looked.elapsed());
 
         let broken = Stopwatch::start();
         fs::write(&path, "policies: [{ name: broken }]").unwrap();
         let _ = reloads.reload(Cause::Watch).unwrap_err();
-        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1), "it is logged once");
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), ReloadResult::Unchanged(1), "it is logged once");
         let since = broken.elapsed();
         assert!(reloads.state().age() >= since);
         fs::remove_dir_all(&folder).unwrap();

@@ -15,7 +15,7 @@ use super::{Edge, Reply, body, reply};
 use crate::access::caller::Caller;
 use crate::live::cause::Cause;
 use crate::live::reload;
-use crate::live::target::Reloaded;
+use crate::live::target::ReloadResult;
 use crate::request::json;
 
 /// The live policies.
@@ -159,10 +159,10 @@ impl Edge {
             ));
         };
         match reload::reload(Arc::clone(reloads), Cause::Request).await {
-            Some(Ok(Reloaded::Replaced(version))) => {
+            Some(Ok(ReloadResult::Replaced(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: true, version }))
             }
-            Some(Ok(Reloaded::Unchanged(version))) => {
+            Some(Ok(ReloadResult::Unchanged(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: false, version }))
             }
             Some(Err(error)) => Err(Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),

@@ -10,7 +10,7 @@ use tracing::error;
 
 use super::cause::Cause;
 use super::record::{ReloadError, ReloadState};
-use super::target::{Live, LiveTarget, REPEAT_GAP, Reloaded};
+use super::target::{Live, LiveTarget, REPEAT_GAP, ReloadResult};
 use crate::observe::log_gap::LogGap;
 
 /// One file, or several that belong together.
@@ -89,7 +89,7 @@ pub(crate) trait Reload: Send + Sync {
     /// # Errors
     ///
     /// If the files cannot be read or are not valid. Nothing has changed then, and the log has every problem.
-    fn reload(&self, cause: Cause) -> Result<Reloaded, ReloadError>;
+    fn reload(&self, cause: Cause) -> Result<ReloadResult, ReloadError>;
 
     /// Logs that a reload panicked, which is a bug of ours.
     fn log_panic(&self, cause: Cause, failure: &JoinError);
@@ -97,7 +97,10 @@ pub(crate) trait Reload: Send + Sync {
 
 /// Reads the files on another thread, because large ones take a while. Returns `None` if that panicked, which is a bug
 /// of ours and is logged; nothing has changed then.
-pub(crate) async fn reload(reloads: Arc<dyn Reload>, cause: Cause) -> Option<Result<Reloaded, ReloadError>> {
+pub(crate) async fn reload(
+    reloads: Arc<dyn Reload>,
+    cause: Cause,
+) -> Option<Result<ReloadResult, ReloadError>> {
     let reader = Arc::clone(&reloads);
     let reloaded = tokio::task::spawn_blocking(move || reader.reload(cause)).await;
     reloaded.map_err(|failure| reloads.log_panic(cause, &failure)).ok()
@@ -108,7 +111,7 @@ impl<S: FileSource, T: LiveTarget<Content = S::Content>> Reload for Reloads<S, T
         &self.state
     }
 
-    fn reload(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
+    fn reload(&self, cause: Cause) -> Result<ReloadResult, ReloadError> {
         let mut parts = lock(&self.parts);
         let reading = parts.0.read();
         self.apply(&mut parts, reading, cause)
@@ -167,11 +170,11 @@ impl<S: FileSource, T: LiveTarget<Content = S::Content>> Reloads<S, T> {
         (source, live): &mut (S, Live<T>),
         reading: S::Reading,
         cause: Cause,
-    ) -> Result<Reloaded, ReloadError> {
+    ) -> Result<ReloadResult, ReloadError> {
         if cause.is_guess() && self.is_known(source, &reading) {
             // The event was about another file in the folder.
             self.state.found_in_step();
-            return Ok(Reloaded::Unchanged(live.target.version()));
+            return Ok(ReloadResult::Unchanged(live.target.version()));
         }
         let outcome = match source.parse(reading) {
             Ok(content) => Ok(live.replace(content, source.name(), cause)),

@@ -42,7 +42,7 @@ pub(super) struct Live<T> {
 
 /// The result of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reloaded {
+pub(crate) enum ReloadResult {
     /// New content is live, under this version.
     Replaced(u64),
     /// The source matches the live content, which has this version.
@@ -59,12 +59,12 @@ impl<T: LiveTarget> Live<T> {
     }
 
     /// Makes this content live, unless it is.
-    pub(super) fn replace(&mut self, content: T::Content, source: &str, cause: Cause) -> Reloaded {
+    pub(super) fn replace(&mut self, content: T::Content, source: &str, cause: Cause) -> ReloadResult {
         let changes = self.target.go_live(content, source);
         let version = self.target.version();
         let (outcome, reloaded) = match changes {
-            None => (ReloadOutcome::Unchanged, Reloaded::Unchanged(version)),
-            Some(changes) => (ReloadOutcome::Replaced(changes), Reloaded::Replaced(version)),
+            None => (ReloadOutcome::Unchanged, ReloadResult::Unchanged(version)),
+            Some(changes) => (ReloadOutcome::Replaced(changes), ReloadResult::Replaced(version)),
         };
         let record = self.state.add(cause, version, outcome);
         self.log(&record, source);

@@ -235,7 +235,7 @@ mod tests {
     use crate::live::cause::Cause;
     use crate::live::record::Changes;
     use crate::live::reload::{Glance, Reload, Reloads, reload};
-    use crate::live::target::{LiveTarget, Reloaded};
+    use crate::live::target::{LiveTarget, ReloadResult};
 
     /// Every text is valid.
     struct AnyText;
@@ -293,7 +293,7 @@ mod tests {
         };
         assert!(matches!(reloads.glance(Some(&reading), true, Cause::Interval), Glance::Settled));
         // It is known from now on.
-        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(2));
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), ReloadResult::Unchanged(2));
         assert_eq!(reloads.state().counts(), [("replaced", 1), ("unchanged", 0), ("failed", 0)]);
     }
 

@@ -75,9 +75,9 @@ impl CheckSource {
 }
 
 /// Counts a check that its caller gives up, which is dropped before it has an answer.
-pub(crate) struct Undropped<'a>(Option<&'a Metrics>);
+pub(crate) struct UndroppedCheck<'a>(Option<&'a Metrics>);
 
-impl<'a> Undropped<'a> {
+impl<'a> UndroppedCheck<'a> {
     pub(super) fn new(metrics: &'a Metrics) -> Self {
         Self(Some(metrics))
     }
@@ -88,7 +88,7 @@ impl<'a> Undropped<'a> {
     }
 }
 
-impl Drop for Undropped<'_> {
+impl Drop for UndroppedCheck<'_> {
     fn drop(&mut self) {
         if let Some(metrics) = self.0 {
             metrics.checked(CheckSource::None);

@@ -19,7 +19,7 @@ mod text;
 use std::time::Duration;
 
 use self::checks::Checks;
-pub(crate) use self::checks::{CheckSource, Undropped};
+pub(crate) use self::checks::{CheckSource, UndroppedCheck};
 pub(crate) use self::connections::OpenConnections;
 pub(crate) use self::cuts::Cut;
 use self::cuts::Cuts;
@@ -60,9 +60,9 @@ impl Metrics {
         }
     }
 
-    /// Counts a check that is dropped before it [ends](Undropped::ended).
-    pub(crate) fn undropped(&self) -> Undropped<'_> {
-        Undropped::new(self)
+    /// Counts a check that is dropped before it [ends](UndroppedCheck::ended).
+    pub(crate) fn undropped(&self) -> UndroppedCheck<'_> {
+        UndroppedCheck::new(self)
     }
 
     /// Counts a check by where its answer came from.
