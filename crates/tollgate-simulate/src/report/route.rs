@@ -86,3 +86,14 @@ pub struct BusyClient {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
 }
+
+impl RouteReport {
+    /// Its method and its form: `GET /users/{id}`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match &self.method {
+            Some(method) => format!("{method} {}", self.route),
+            None => self.route.clone(),
+        }
+    }
+}

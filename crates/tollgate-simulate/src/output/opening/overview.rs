@@ -1,7 +1,6 @@
 //! What a log holds, if there is no policy: how many requests, from whom, and what limit would be safe.
 
 use crate::output::number::{about, counted, grouped, lasting};
-use crate::output::sections::title;
 use crate::output::share::percent;
 use crate::quoted::code;
 use crate::report::{Report, RouteReport};
@@ -22,7 +21,7 @@ fn busiest(report: &Report) -> String {
     let client = client.map(|client| format!("the busiest client sent {}", share(client.requests)));
     let route = report.routes.first();
     let route = route
-        .map(|route| format!("the busiest route is {} with {}", code(&title(route)), share(route.requests)));
+        .map(|route| format!("the busiest route is {} with {}", code(&route.title()), share(route.requests)));
     let parts: Vec<String> = client.into_iter().chain(route).collect();
     let text = parts.join(", and ");
     match text.strip_prefix("the") {
@@ -46,7 +45,7 @@ fn limit(report: &Report) -> String {
         "A limit of {}/{} on {} denies at most 1 client in {}, with a confidence of 95 %; in this log, it would deny {} of {}.{remark}",
         grouped(suggested.limit),
         suggested.window,
-        code(&title(route)),
+        code(&route.title()),
         grouped((1.0 / suggested.budget).round() as u64),
         grouped(suggested.denied),
         counted(route.requests, "request")

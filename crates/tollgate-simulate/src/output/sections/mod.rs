@@ -5,7 +5,6 @@ mod load;
 mod policies;
 mod routes;
 
-pub(super) use self::routes::title;
 use super::section::{Block, Section, Table};
 use crate::report::Report;
 

@@ -3,7 +3,7 @@
 use crate::output::number::grouped;
 use crate::output::section::{Block, Cell, Column, Table};
 use crate::output::share::share_of_clients;
-use crate::report::{Peak, Report, RouteReport};
+use crate::report::{Peak, Report};
 
 /// Routes that a terminal shows.
 const ROUTES: usize = 20;
@@ -50,7 +50,7 @@ fn routes(report: &Report) -> Table {
             let class = route.statuses.iter().find(|class| class.class == name);
             class.map_or(Cell::Empty, |class| Cell::Share(class.requests, route.requests))
         };
-        let mut cells = vec![Cell::Name(title(route)), Cell::Part(route.requests, report.requests)];
+        let mut cells = vec![Cell::Name(route.title()), Cell::Part(route.requests, report.requests)];
         cells.extend(is_limited.then_some(Cell::Part(route.denied, route.requests)));
         cells.extend([
             Cell::Estimate(route.clients, route.one_client_in),
@@ -62,14 +62,6 @@ fn routes(report: &Report) -> Table {
         table.row(cells);
     }
     table
-}
-
-/// `GET /users/{id}`.
-pub(in crate::output) fn title(route: &RouteReport) -> String {
-    match &route.method {
-        Some(method) => format!("{method} {}", route.route),
-        None => route.route.clone(),
-    }
 }
 
 /// The limits that `suggest` would give.
@@ -94,7 +86,7 @@ fn suggestions(report: &Report) -> Table {
         let Some(suggested) = &route.suggested else { continue };
         let remark = suggested.set_by.as_ref().map(|set_by| set_by.remark("client", &suggested.window));
         let cells = vec![
-            Cell::Name(title(route)),
+            Cell::Name(route.title()),
             Cell::Words(format!("{}/{}", suggested.limit, suggested.window)),
             Cell::Count((1.0 / suggested.budget).round() as u64),
             Cell::Words(share_of_clients(suggested.budget)),
