@@ -18,7 +18,7 @@ use crate::outage_log::OutageLog;
 use crate::outcome::{AdmittedRequest, DenialCause, RequestOutcome, UnitHandling};
 use crate::reply;
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundTest, SkipTest};
-use crate::warning::{Warning, Warnings};
+use crate::warning::{SetupWarning, Warnings};
 
 /// The settings of all rules of a layer.
 pub(crate) struct Settings {
@@ -158,7 +158,7 @@ impl Gate {
             StoreError::Full => self.when_full,
             // This is not trouble: policies for outages do not cover quotas that do not fit the store.
             StoreError::Uncountable(_) => {
-                self.settings.warnings.give(Warning::Uncountable);
+                self.settings.warnings.give(SetupWarning::Uncountable);
                 OnStoreError::Refuse
             }
         }

@@ -44,7 +44,7 @@
 //! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |
 //! | the policies of the service | `Rule::policies`, with the feature `policy` |
 //! | a failed store | [`Rule::on_store_error`], [`FallbackStore`](tollgate::FallbackStore) |
-//! | warnings about a wrong setup | [`Warning`] |
+//! | warnings about a wrong setup | [`SetupWarning`] |
 //!
 //! # gRPC
 //!
@@ -108,4 +108,4 @@ pub use self::reservation::Reservation;
 pub use self::route::RouteErrorKind;
 pub use self::rule::{OnInvalid, OnMissing, OnStoreError, Rule};
 pub use self::service::RateLimit;
-pub use self::warning::Warning;
+pub use self::warning::SetupWarning;

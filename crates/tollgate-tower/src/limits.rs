@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::gate::{Gate, Settings};
 use crate::head::Head;
 use crate::route::RouteTable;
-use crate::warning::Warning;
+use crate::warning::SetupWarning;
 
 /// All rules of a layer; `None` where nothing is counted.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Limits {
         if let Some(settings) = &self.needs_route
             && head.route().is_none()
         {
-            settings.warnings.give(Warning::NoMatchedRoute);
+            settings.warnings.give(SetupWarning::NoMatchedRoute);
         }
         let gate_of = |found: Option<_>| found.unwrap_or(&self.others).as_ref();
         let [normalized, sent] = self.routes.find(head);

@@ -12,7 +12,7 @@ use tollgate_wire::headers::LimitHeaders;
 use crate::head::Head;
 use crate::key::{BoxFuture, Fault, InvalidIdentity, MissingIdentity, NO_PEER};
 use crate::reservation::{HeldReceipt, ReservedStep};
-use crate::warning::{Warning, Warnings};
+use crate::warning::{SetupWarning, Warnings};
 
 /// The rest of a decision that has to wait for a value or the store. Nothing was charged yet.
 pub(crate) type PendingDecision = Box<dyn for<'h> FnOnce(Head<'h>) -> BoxFuture<'h, RequestOutcome> + Send>;
@@ -36,7 +36,7 @@ pub(crate) enum RequestOutcome {
     /// Its key is missing; this would provide it.
     Missing(String),
     /// No request can have the key, because a part of the service is missing.
-    Setup(Warning),
+    Setup(SetupWarning),
     /// A value in the request is invalid.
     Invalid(InvalidIdentity),
     /// It lacks another value that policies need.
@@ -141,8 +141,10 @@ impl RequestOutcome {
     pub(crate) fn missing(missing: &MissingIdentity<'_>) -> Self {
         match missing.fault() {
             Fault::Caller => Self::Missing(missing.to_string()),
-            Fault::Setup if missing.what().any(|what| what == NO_PEER) => Self::Setup(Warning::NoPeerAddress),
-            Fault::Setup => Self::Setup(Warning::NoIdentityBySetup),
+            Fault::Setup if missing.what().any(|what| what == NO_PEER) => {
+                Self::Setup(SetupWarning::NoPeerAddress)
+            }
+            Fault::Setup => Self::Setup(SetupWarning::NoIdentityBySetup),
         }
     }
 }

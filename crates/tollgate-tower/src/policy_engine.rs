@@ -13,7 +13,7 @@ use crate::head::Head;
 use crate::key::MissingIdentity;
 use crate::outcome::{AdmittedRequest, DenialCause, PendingDecision, RequestOutcome, UnitHandling};
 use crate::reservation::HeldReceipt;
-use crate::warning::Warning;
+use crate::warning::SetupWarning;
 
 /// A policy limiter with its sources of attributes. Clones share it.
 pub(crate) struct PolicyEngine<S, C>(Arc<LimiterWithSources<S, C>>);
@@ -121,7 +121,7 @@ impl<S: Store, C: Clock> LimiterWithSources<S, C> {
                 wrong(values.fault(&attribute))
             }
             Err(CheckError::Refused(Refusal::Limit { error: LimitError::Unverified(_), .. })) => {
-                RequestOutcome::Setup(Warning::UnverifiedLimit)
+                RequestOutcome::Setup(SetupWarning::UnverifiedLimit)
             }
             Err(CheckError::Store(error) | CheckError::Uncountable { error, .. }) => {
                 RequestOutcome::Failed(error)

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tollgate::{AnyStore, Receipt, ReceiptError, ReceiptItem};
 
 use crate::key::BoxFuture;
-use crate::warning::{Warning, Warnings};
+use crate::warning::{SetupWarning, Warnings};
 
 /// A reservation of the maximum cost of a request, until the actual cost is committed.
 ///
@@ -226,7 +226,7 @@ fn go_on(warnings: &Warnings, step: impl Future<Output = ()> + Send + 'static) {
         drop(runtime.spawn(step));
         return;
     }
-    warnings.give(Warning::RefundNotTaken);
+    warnings.give(SetupWarning::RefundNotTaken);
 }
 
 impl fmt::Debug for Reservation {

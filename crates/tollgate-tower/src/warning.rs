@@ -17,7 +17,7 @@ use crate::key::Peer;
 /// `code` and `help`. Codes stay the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Warning {
+pub enum SetupWarning {
     /// `TG1001`: requests are counted for the address of the connection. That address is private, and a proxy has
     /// forwarded the request, so all clients behind the proxy share one limit. [Policies](crate::Rule) that count by
     /// `ip` cause this warning if the source of `ip` is a [`PeerAddress`](crate::key::PeerAddress), or a function that
@@ -45,7 +45,7 @@ pub enum Warning {
     UnverifiedLimit,
 }
 
-impl Warning {
+impl SetupWarning {
     /// Returns the code, which stays the same.
     #[must_use]
     pub const fn code(self) -> &'static str {
@@ -67,7 +67,7 @@ impl Warning {
     }
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for SetupWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PeerIsProxy => {
@@ -102,14 +102,14 @@ impl fmt::Display for Warning {
 
 /// Gives warnings, each once.
 pub(crate) struct Warnings {
-    hook: Box<dyn Fn(Warning) + Send + Sync>,
+    hook: Box<dyn Fn(SetupWarning) + Send + Sync>,
     given: [AtomicBool; COUNT],
     /// Requests that were examined for signs of a proxy.
     looked_at: AtomicU32,
 }
 
 /// The number of warnings.
-const COUNT: usize = Warning::UnverifiedLimit as usize + 1;
+const COUNT: usize = SetupWarning::UnverifiedLimit as usize + 1;
 
 /// A proxy shows within this many requests. Examining one costs as much as a decision.
 const LOOKS: u32 = 1_024;
@@ -117,11 +117,11 @@ const LOOKS: u32 = 1_024;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 impl Warnings {
-    pub(crate) fn new(hook: Box<dyn Fn(Warning) + Send + Sync>) -> Self {
+    pub(crate) fn new(hook: Box<dyn Fn(SetupWarning) + Send + Sync>) -> Self {
         Self { hook, given: Default::default(), looked_at: AtomicU32::new(0) }
     }
 
-    pub(crate) fn give(&self, warning: Warning) {
+    pub(crate) fn give(&self, warning: SetupWarning) {
         // Relaxed: it guards no other memory, and only one of two threads swaps first.
         let given = self.given.get(warning as usize).map(|given| given.swap(true, Ordering::Relaxed));
         if given == Some(false) {
@@ -140,7 +140,7 @@ impl Warnings {
         let is_forwarded =
             head.headers().contains_key(&X_FORWARDED_FOR) || head.headers().contains_key(FORWARDED);
         if is_forwarded && Peer::of(head).is_some_and(is_private) && counts_peers() {
-            self.give(Warning::PeerIsProxy);
+            self.give(SetupWarning::PeerIsProxy);
         }
     }
 }
@@ -187,7 +187,7 @@ mod tests {
             let heading = format!("\n### TG{}\n", 1_000 + number);
             assert!(manual.contains(&heading), "docs/warnings.md lacks {heading}");
         }
-        assert_eq!(Warning::UnverifiedLimit.help(), "docs/warnings.md#tg1007");
+        assert_eq!(SetupWarning::UnverifiedLimit.help(), "docs/warnings.md#tg1007");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::outage_log::OutageLog;
 use crate::outcome::UnitHandling;
 use crate::route::{RoutePattern, RouteTable};
 use crate::rule::{OnInvalid, OnMissing, OnStoreError, Rule, RuleLimiter};
-use crate::warning::{Warning, Warnings};
+use crate::warning::{SetupWarning, Warnings};
 
 /// A builder of layers: see [`RateLimitLayer::builder`].
 pub struct RateLimitLayerBuilder {
@@ -131,9 +131,9 @@ impl RateLimitLayerBuilder {
         Self { on_trouble: Some(Box::new(on_trouble)), ..self }
     }
 
-    /// Gives [warnings](Warning) to this instead of [`tracing`], each once.
+    /// Gives [warnings](SetupWarning) to this instead of [`tracing`], each once.
     #[must_use]
-    pub fn on_warning(self, on_warning: impl Fn(Warning) + Send + Sync + 'static) -> Self {
+    pub fn on_warning(self, on_warning: impl Fn(SetupWarning) + Send + Sync + 'static) -> Self {
         Self { warnings: Warnings::new(Box::new(on_warning)), ..self }
     }
 

@@ -92,7 +92,7 @@ async fn policies_get_values_of_extractors_unless_they_are_invalid() {
     use tollgate::MemoryStore;
     use tollgate_policy::{Config, PolicyLimiter};
     use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, Verifier};
-    use tollgate_tower::{AttributeSources, OnInvalid, Warning};
+    use tollgate_tower::{AttributeSources, OnInvalid, SetupWarning};
 
     let file = "policies: [{ name: all, key: { first_of: [user, ip] }, quotas: [1/1m] }]";
     let config = Config::parse("limits.yaml", file).unwrap();
@@ -134,6 +134,6 @@ async fn policies_get_values_of_extractors_unless_they_are_invalid() {
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router.layer(layer)).await.unwrap() });
     assert_eq!(get(address, "/search").await.status, StatusCode::INTERNAL_SERVER_ERROR);
-    assert_eq!(warnings.try_recv(), Ok(Warning::NoPeerAddress));
+    assert_eq!(warnings.try_recv(), Ok(SetupWarning::NoPeerAddress));
     assert_eq!(runs.count(), 2);
 }

@@ -11,7 +11,7 @@ use tollgate::{ManualClock, MemoryStore, QuotaStates, Store, StoreError};
 use tollgate_policy::{Config, PolicyDecision, PolicyLimiter, View};
 use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::{Header, PeerAddress};
-use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Reservation, Rule, Warning};
+use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Reservation, Rule, SetupWarning};
 
 use crate::support::{Runs, clock, get, send, serve};
 
@@ -217,7 +217,7 @@ async fn a_request_that_waits_for_its_store_is_read_once() {
 
 #[tokio::test]
 async fn a_proxy_in_front_of_policies_shows_as_well() {
-    for (name, expected) in [("ip", &[Warning::PeerIsProxy][..]), ("peer", &[])] {
+    for (name, expected) in [("ip", &[SetupWarning::PeerIsProxy][..]), ("peer", &[])] {
         let (give, warnings) = channel();
         let sources = AttributeSources::new().with_fn("ip", |_| None).with(name, PeerAddress::new());
         let limits = "policies: [{ name: all, key: [ip], quotas: [9/1m], on_missing_key: skip }]";
@@ -271,7 +271,7 @@ async fn limits_come_only_from_verified_attributes() {
         assert_eq!(send(address, "GET /health", &[]).await.status, StatusCode::OK);
         if !is_verified {
             assert_eq!((ask("4").await, ask("4").await), ((500, None), (500, None)));
-            assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::UnverifiedLimit]);
+            assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [SetupWarning::UnverifiedLimit]);
             continue;
         }
         let told = |quota: u64| Some(format!("\"api\";q={quota};w=60"));

@@ -5,7 +5,7 @@ use axum::routing::{get as on_get, post as on_post};
 use http::StatusCode;
 use tollgate::{Limiter, MemoryStore, Quota};
 use tollgate_tower::key::{Global, PeerAddress};
-use tollgate_tower::{BuildError, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, Warning};
+use tollgate_tower::{BuildError, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, SetupWarning};
 
 use crate::support::{Runs, clock, get, limiter, limiter_at, send, serve};
 
@@ -86,7 +86,7 @@ async fn a_layer_in_front_of_the_router_warns_once() {
     let address = serve(Router::new().fallback_service(service)).await;
     assert_eq!(get(address, "/users/7").await.header("ratelimit"), Some("\"user\";r=2;t=42"));
     assert_eq!(get(address, "/users/7").await.header("ratelimit"), Some("\"user\";r=1;t=42"));
-    assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::NoMatchedRoute]);
+    assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [SetupWarning::NoMatchedRoute]);
 }
 
 #[tokio::test]

@@ -11,11 +11,11 @@ use tollgate_tower::key::{
     self, ClientAddress, ForwardedHeader, Global, Identity, InvalidIdentity, KeyExtractor, MissingIdentity,
     PeerAddress, TrustedProxies,
 };
-use tollgate_tower::{Head, OnInvalid, OnMissing, RateLimitLayer, Rule, Warning};
+use tollgate_tower::{Head, OnInvalid, OnMissing, RateLimitLayer, Rule, SetupWarning};
 
 use crate::support::{Runs, get, limiter, send, serve};
 
-fn app(rule: Rule) -> (Router, Runs, Receiver<Warning>) {
+fn app(rule: Rule) -> (Router, Runs, Receiver<SetupWarning>) {
     let (give, warnings) = channel();
     let layer =
         RateLimitLayer::builder(rule).on_warning(move |warning| give.send(warning).unwrap()).build().unwrap();
@@ -127,7 +127,7 @@ async fn without_the_address_of_the_peer_no_request_passes() {
             assert!(detail.ends_with("; the log has the code TG1002"), "{detail}");
         }
         assert_eq!(runs.count(), 0);
-        assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::NoPeerAddress]);
+        assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [SetupWarning::NoPeerAddress]);
     }
 }
 
@@ -140,7 +140,7 @@ async fn a_proxy_in_front_is_reported_once() {
     for _ in 0..2 {
         send(address, "GET /", &[("x-forwarded-for", "192.0.2.7")]).await;
     }
-    assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::PeerIsProxy]);
+    assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [SetupWarning::PeerIsProxy]);
 
     let (router, _, warnings) = app(Rule::new(limiter("search", "9/1m")).key(Global));
     send(serve(router).await, "GET /", &[("x-forwarded-for", "192.0.2.7")]).await;
@@ -159,7 +159,7 @@ async fn a_proxy_in_front_shows_where_policies_go_by_the_address_of_the_connecti
             .with_fn("ip", |head| Some(head.headers().get("x-forwarded-for")?.to_str().ok()?.into()))
     };
     for (key, sources, expected) in [
-        ("ip", &AttributeSources::new as &dyn Fn() -> AttributeSources, &[Warning::PeerIsProxy][..]),
+        ("ip", &AttributeSources::new as &dyn Fn() -> AttributeSources, &[SetupWarning::PeerIsProxy][..]),
         ("ip", &by_header, &[]),
         // The attribute exists, but no policy uses it.
         ("path", &AttributeSources::new, &[]),

@@ -11,7 +11,7 @@ use tollgate::{
 };
 use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::{self, Global, InvalidIdentity, MissingIdentity};
-use tollgate_tower::{Head, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, Warning};
+use tollgate_tower::{Head, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, SetupWarning};
 
 use crate::support::{Runs, a_day, get, send, serve};
 
@@ -106,7 +106,7 @@ async fn an_uncountable_request_is_refused_under_every_rule() {
         );
     }
     assert_eq!(runs.count(), 0);
-    assert_eq!(*given.lock().unwrap(), [Warning::Uncountable], "once");
+    assert_eq!(*given.lock().unwrap(), [SetupWarning::Uncountable], "once");
     let why = "the store can never count this request: its quotas lie in several slots";
     assert_eq!(*told.lock().unwrap(), [why, why]);
     store.end();

@@ -11,7 +11,7 @@ use tollgate::{Key, ManualClock, MemoryStore};
 use tollgate_policy::{Config, PolicyDecision, PolicyLimiter};
 use tollgate_tower::key::{self, Global, Header, Identity, InvalidIdentity, KeyExtractor, Peer, PeerAddress};
 use tollgate_tower::{
-    AttributeSources, Head, OnMissing, RateLimitLayer, RateLimitLayerBuilder, Reservation, Rule, Warning,
+    AttributeSources, Head, OnMissing, RateLimitLayer, RateLimitLayerBuilder, Reservation, Rule, SetupWarning,
 };
 
 use crate::support::{Runs, clock, get, limiter, send, serve};
@@ -225,7 +225,7 @@ async fn a_service_without_addresses_lets_no_request_pass() {
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         assert_eq!(send(address, "GET /", &[("x-user", "alice")]).await.status, StatusCode::OK);
         assert_eq!(get(address, "/").await.status, StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(warnings.try_recv(), Ok(Warning::NoPeerAddress));
+        assert_eq!(warnings.try_recv(), Ok(SetupWarning::NoPeerAddress));
     }
 }
 
