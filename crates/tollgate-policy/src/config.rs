@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use tollgate_yaml::{
-    At, ConfigError, Extras, Node, Position, Problem, Problems, Read, Sources, VariableLookup,
+    At, ConfigError, Extras, FromNode, Node, Position, Problem, Problems, Sources, VariableLookup,
 };
 
 use crate::changes::Changes;

@@ -55,7 +55,7 @@ pub use self::{
     node::{MappingEntry, Node, NodeValue},
     parse::Extras,
     problem::{Advice, FilePlace, Problem, ProblemKind, ProblemPlaces, Problems},
-    read::{At, OneOrMany, Read, WrittenText},
+    read::{At, FromNode, OneOrMany, WrittenText},
     sources::Sources,
     variables::VariableLookup,
 };

@@ -9,7 +9,7 @@ use crate::position::Position;
 use crate::problem::{ProblemKind, Problems};
 
 /// A value that can be read from a place in a file. `None` only with a problem noted.
-pub trait Read: Sized {
+pub trait FromNode: Sized {
     /// Reads it, and notes its problems.
     fn read(node: &Node, problems: &mut Problems) -> Option<Self>;
 }
@@ -38,49 +38,49 @@ pub struct WrittenText {
     pub written: Box<str>,
 }
 
-impl<T: Read> Read for At<T> {
+impl<T: FromNode> FromNode for At<T> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         T::read(node, problems).map(|value| Self { at: node.at, end: node.end, value })
     }
 }
 
 /// A list; entries that cannot be read are left out.
-impl<T: Read> Read for Vec<At<T>> {
+impl<T: FromNode> FromNode for Vec<At<T>> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let nodes = problems.take(node.at, node.list("a list, with `- ` before each entry"))?;
-        Some(nodes.iter().filter_map(|node| Read::read(node, problems)).collect())
+        Some(nodes.iter().filter_map(|node| FromNode::read(node, problems)).collect())
     }
 }
 
-impl<T: Read> Read for OneOrMany<T> {
+impl<T: FromNode> FromNode for OneOrMany<T> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
             NodeValue::List(nodes) if nodes.is_empty() => {
                 problems.add(node.at, ProblemKind::Empty("value"));
                 None
             }
-            NodeValue::List(_) => Read::read(node, problems).map(Self),
+            NodeValue::List(_) => FromNode::read(node, problems).map(Self),
             _ => At::read(node, problems).map(|one| Self(vec![one])),
         }
     }
 }
 
-impl Read for bool {
+impl FromNode for bool {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let value = node.parsed("true or false", |text| text.parse().ok());
         problems.take(node.at, value)
     }
 }
 
-impl Read for Box<str> {
+impl FromNode for Box<str> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         problems.take(node.at, node.text("a text")).map(Into::into)
     }
 }
 
-impl Read for WrittenText {
+impl FromNode for WrittenText {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        Some(Self { text: Read::read(node, problems)?, written: node.written().into() })
+        Some(Self { text: FromNode::read(node, problems)?, written: node.written().into() })
     }
 }
 

@@ -23,7 +23,7 @@ macro_rules! section {
             $( $(#[$field_meta])* #[schemars(rename = $key)] pub(crate) $field: Option<$crate::At<$type>>, )*
         }
 
-        impl $crate::Read for $name {
+        impl $crate::FromNode for $name {
             fn read(node: &$crate::Node, problems: &mut $crate::Problems) -> Option<Self> {
                 let expected = concat!("a mapping for ", $what $(, " such as ", $example)?);
                 let entries = problems.take(node.at, node.mapping(expected))?;
@@ -32,7 +32,7 @@ macro_rules! section {
                     match entry.key.as_ref() {
                         $( $key => {
                             section.given.push(($key, entry.at));
-                            section.$field = $crate::Read::read(&entry.node, problems);
+                            section.$field = $crate::FromNode::read(&entry.node, problems);
                         } )*
                         _ => {
                             let hint = problems.hint(&entry.key, Self::KEYS);
@@ -78,7 +78,7 @@ macro_rules! section {
 #[macro_export]
 macro_rules! words {
     ($name:ty: $what:literal [$($value:expr),*]) => {
-        impl $crate::Read for $name {
+        impl $crate::FromNode for $name {
             fn read(node: &$crate::Node, problems: &mut $crate::Problems) -> Option<Self> {
                 const KNOWN: &[&str] = &[$($value.name()),*];
                 let text = problems.take(node.at, node.text(concat!("a word for the ", $what)))?;

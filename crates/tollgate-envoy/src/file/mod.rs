@@ -4,7 +4,7 @@
 
 mod values;
 
-use tollgate_yaml::{At, Node, NodeValue, Problems, Read, section};
+use tollgate_yaml::{At, FromNode, Node, NodeValue, Problems, section};
 
 pub(crate) use self::values::{Flag, Metadata, Requests, Scalar, UnitWord};
 

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde_json::{Map, Number, Value};
-use tollgate_yaml::{Node, NodeValue, ProblemKind, Problems, Read};
+use tollgate_yaml::{FromNode, Node, NodeValue, ProblemKind, Problems};
 
 use crate::Unit;
 
@@ -28,19 +28,19 @@ pub(crate) struct Metadata(pub(crate) Map<String, Value>);
 
 const UNITS: &[&str] = &["second", "minute", "hour", "day", "week", "month", "year"];
 
-impl Read for Scalar {
+impl FromNode for Scalar {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         problems.take(node.at, node.text("a text")).map(|text| Self(text.into()))
     }
 }
 
-impl Read for Flag {
+impl FromNode for Flag {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         problems.take(node.at, node.parsed("true or false", boolean)).map(Self)
     }
 }
 
-impl Read for Requests {
+impl FromNode for Requests {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         // In YAML 1.1, such a number is octal.
         let is_octal = |text: &str| text.len() > 1 && text.starts_with('0');
@@ -56,7 +56,7 @@ impl Read for Requests {
     }
 }
 
-impl Read for UnitWord {
+impl FromNode for UnitWord {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let name = problems.take(node.at, node.text("a unit of time"))?;
         let unit = Unit::from_name(name);
@@ -68,7 +68,7 @@ impl Read for UnitWord {
     }
 }
 
-impl Read for Metadata {
+impl FromNode for Metadata {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match value(node) {
             Value::Object(map) => Some(Self(map)),

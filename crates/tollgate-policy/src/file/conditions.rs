@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use tollgate_yaml::{
-    At, MappingEntry, Node, NodeValue, OneOrMany, ProblemKind, Problems, Read, schema, section,
+    At, FromNode, MappingEntry, Node, NodeValue, OneOrMany, ProblemKind, Problems, schema, section,
 };
 
 use super::key::attribute_name;
@@ -34,7 +34,7 @@ pub(crate) struct Prefix(Box<str>);
 #[derive(Debug)]
 pub(crate) struct ExpressionText(Box<str>);
 
-impl Read for ExpressionText {
+impl FromNode for ExpressionText {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         const EXPECTED: &str = "a regular expression without variables";
         let text = node.text(EXPECTED).and_then(|text| match node.is_filled() {
@@ -53,7 +53,7 @@ pub(crate) struct TextsOf(pub(super) List);
 #[derive(Debug)]
 pub(crate) struct NetworksOf(pub(super) List);
 
-impl Read for TextsOf {
+impl FromNode for TextsOf {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let (file, lines) = problems.take(node.at, node.lines())?;
         let texts = lines.iter().filter_map(|line| line.text("a text").ok()).map(Into::into);
@@ -61,7 +61,7 @@ impl Read for TextsOf {
     }
 }
 
-impl Read for NetworksOf {
+impl FromNode for NetworksOf {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let (file, lines) = problems.take(node.at, node.lines())?;
         let networks: Vec<Network> =
@@ -100,7 +100,7 @@ section! {
     }
 }
 
-impl Read for Conditions {
+impl FromNode for Conditions {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let entries = entries(node, problems)?;
         let (any, tests): (Vec<&MappingEntry>, Vec<&MappingEntry>) =
@@ -157,7 +157,7 @@ fn alternatives(node: &Node, problems: &mut Problems) -> Vec<Vec<Condition>> {
     alternatives
 }
 
-impl Read for Test {
+impl FromNode for Test {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
             NodeValue::Mapping(_) => RawTest::read(node, problems)?.resolve(node, problems),
@@ -226,7 +226,7 @@ impl RawTest {
     }
 }
 
-impl Read for Presence {
+impl FromNode for Presence {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         bool::read(node, problems).map(Self)
     }
@@ -245,7 +245,7 @@ impl Presence {
     }
 }
 
-impl Read for Literal {
+impl FromNode for Literal {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a text"))?;
         let is_meant = !text.is_empty() || !node.is_filled();
@@ -253,14 +253,14 @@ impl Read for Literal {
     }
 }
 
-impl Read for Prefix {
+impl FromNode for Prefix {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        let Literal(text) = Read::read(node, problems)?;
+        let Literal(text) = FromNode::read(node, problems)?;
         problems.take(node.at, (!text.is_empty()).then_some(Self(text)).ok_or(PolicyProblem::EmptyPrefix))
     }
 }
 
-impl Read for Pattern {
+impl FromNode for Pattern {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         problems.take(node.at, pattern(node))
     }
@@ -292,7 +292,7 @@ impl Cidr {
     }
 }
 
-impl Read for Cidr {
+impl FromNode for Cidr {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a network such as 10.0.0.0/8"))?;
         let network = text.parse().map_err(|error| match node.is_filled() {

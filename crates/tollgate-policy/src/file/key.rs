@@ -1,7 +1,7 @@
 //! Keys in their written form.
 
 use schemars::json_schema;
-use tollgate_yaml::{At, Node, NodeValue, Position, ProblemKind, Problems, Read, schema, section};
+use tollgate_yaml::{At, FromNode, Node, NodeValue, Position, ProblemKind, Problems, schema, section};
 
 use crate::cost::whole_number;
 use crate::problem::PolicyProblem;
@@ -29,7 +29,7 @@ section! {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bits<const MAX: u8>(u8);
 
-impl Read for Identity {
+impl FromNode for Identity {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
             NodeValue::Scalar { text, .. } => {
@@ -49,7 +49,8 @@ fn identities(node: &Node, nodes: &[Node], problems: &mut Problems) -> Option<Ve
     if nodes.is_empty() {
         problems.add(node.at, ProblemKind::Empty("attribute (or `global` for one counter that all share)"));
     }
-    let identities: Vec<At<Identity>> = nodes.iter().filter_map(|node| Read::read(node, problems)).collect();
+    let identities: Vec<At<Identity>> =
+        nodes.iter().filter_map(|node| FromNode::read(node, problems)).collect();
     note_repeated(&identities, problems);
     let is_whole = !nodes.is_empty() && identities.len() == nodes.len();
     is_whole.then(|| identities.into_iter().map(|identity| identity.value).collect())
@@ -107,7 +108,7 @@ pub(super) fn attribute_name(name: &str, at: Position, problems: &mut Problems) 
     Some(name.into())
 }
 
-impl<const MAX: u8> Read for Bits<MAX> {
+impl<const MAX: u8> FromNode for Bits<MAX> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let bits = node.parsed(&format!("a whole number from 0 to {MAX}"), |text| {
             u8::try_from(whole_number(text)?).ok().filter(|bits| *bits <= MAX)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use tollgate_yaml::{FILE_SUFFIX, Node, OneOrMany, ProblemKind, Problems, Read};
+use tollgate_yaml::{FILE_SUFFIX, FromNode, Node, OneOrMany, ProblemKind, Problems};
 
 use super::conditions::{Cidr, NetworksOf, TextsOf};
 use super::key::attribute_name;
@@ -16,7 +16,7 @@ use crate::{Attributes, Condition, Pattern, Test};
 #[derive(Debug)]
 pub(crate) struct ClientList(pub(crate) Vec<Condition>);
 
-impl Read for ClientList {
+impl FromNode for ClientList {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let entries = problems.take(node.at, node.mapping("attributes such as { ip_from: networks.txt }"))?;
         if entries.is_empty() {

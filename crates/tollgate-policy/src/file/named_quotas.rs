@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use schemars::json_schema;
 use tollgate::Quota;
-use tollgate_yaml::{At, FilePlace, Node, Position, ProblemKind, Problems, Read, schema};
+use tollgate_yaml::{At, FilePlace, FromNode, Node, Position, ProblemKind, Problems, schema};
 
 use super::quotas::{QuotaList, WrittenQuota};
 use crate::problem::PolicyProblem;
@@ -17,7 +17,7 @@ pub(crate) struct NamedQuotas(pub(crate) Vec<(Box<str>, At<QuotaList>)>);
 #[derive(Debug, Clone)]
 pub(crate) struct FileBeside(pub(crate) Box<str>);
 
-impl Read for NamedQuotas {
+impl FromNode for NamedQuotas {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let entries = problems.take(node.at, node.mapping("names with quotas such as { acme: [10/1s] }"))?;
         let mut named = Vec::with_capacity(entries.len());
@@ -30,7 +30,7 @@ impl Read for NamedQuotas {
     }
 }
 
-impl Read for FileBeside {
+impl FromNode for FileBeside {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         problems.take(node.at, node.file_name()).map(|name| Self(name.into()))
     }

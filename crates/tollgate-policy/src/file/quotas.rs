@@ -3,7 +3,7 @@
 use schemars::json_schema;
 use tollgate::{Quota, QuotaError};
 use tollgate_yaml::{
-    At, Node, NodeValue, Position, ProblemKind, Problems, Read, WrittenText, schema, section,
+    At, FromNode, Node, NodeValue, Position, ProblemKind, Problems, WrittenText, schema, section,
 };
 
 use super::values::Limit;
@@ -33,7 +33,7 @@ section! {
     }
 }
 
-impl Read for PolicyQuotas {
+impl FromNode for PolicyQuotas {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let has_any = |keys: &[&str]| match &node.value {
             NodeValue::Mapping(entries) => entries.iter().any(|entry| keys.contains(&entry.key.as_ref())),
@@ -42,9 +42,9 @@ impl Read for PolicyQuotas {
         let is_quota = has_any(RawQuota::KEYS) && !has_any(RawTier::KEYS);
         match &node.value {
             NodeValue::Mapping(_) if !is_quota => {
-                Read::read(node, problems).map(|tier| Self::Tier(Box::new(tier)))
+                FromNode::read(node, problems).map(|tier| Self::Tier(Box::new(tier)))
             }
-            _ => Read::read(node, problems).map(Self::List),
+            _ => FromNode::read(node, problems).map(Self::List),
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) struct WrittenQuota {
     pub(crate) written: Box<str>,
 }
 
-impl Read for QuotaList {
+impl FromNode for QuotaList {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         const EXPECTED: &str = "quotas such as [10/1s, 100/1m], or unlimited";
         let nodes = match &node.value {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use schemars::json_schema;
 use tollgate::{LocalShare, Quota};
-use tollgate_yaml::{Node, NodeValue, OneOrMany, Problems, Read, schema, section, words};
+use tollgate_yaml::{FromNode, Node, NodeValue, OneOrMany, Problems, schema, section, words};
 
 use crate::cost::whole_number;
 use crate::problem::PolicyProblem;
@@ -81,7 +81,7 @@ words!(FormatWord: "header format" [
 
 words!(OnMissingKey: "on_missing_key" [OnMissingKey::Error, OnMissingKey::Deny, OnMissingKey::Skip]);
 
-impl Read for FormatWords {
+impl FromNode for FormatWords {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let OneOrMany(words) = OneOrMany::<FormatWord>::read(node, problems)?;
         if words.is_empty() {
@@ -148,7 +148,7 @@ section! {
     }
 }
 
-impl Read for Share {
+impl FromNode for Share {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a share such as 1/3"))?;
         let share = text.parse().map_err(|error| PolicyProblem::LocalShare(node.written().into(), error));
@@ -156,7 +156,7 @@ impl Read for Share {
     }
 }
 
-impl Read for Status {
+impl FromNode for Status {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let status = node.parsed("an HTTP status from 400 to 599", |text| {
             let number = whole_number(text).filter(|number| (400..=599).contains(number))?;
@@ -166,7 +166,7 @@ impl Read for Status {
     }
 }
 
-impl Read for Number {
+impl FromNode for Number {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let number = node.parsed("a whole number from 1 to 4294967295", |text| {
             let number = u32::try_from(whole_number(text)?).ok()?;
@@ -176,7 +176,7 @@ impl Read for Number {
     }
 }
 
-impl Read for Count {
+impl FromNode for Count {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let number = node
             .parsed("a whole number from 0 to 4294967295", |text| u32::try_from(whole_number(text)?).ok());
@@ -184,7 +184,7 @@ impl Read for Count {
     }
 }
 
-impl Read for OnMissingCost {
+impl FromNode for OnMissingCost {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let cost = node.parsed("error, asked or a whole number from 1 to 4294967295", |text| match text {
             "error" => Some(Self::Error),
@@ -195,7 +195,7 @@ impl Read for OnMissingCost {
     }
 }
 
-impl Read for Limit {
+impl FromNode for Limit {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let limit = node.parsed(&format!("a whole number from 1 to {}", Quota::MAX_LIMIT), |text| {
             whole_number(text).filter(|limit| (1..=Quota::MAX_LIMIT).contains(limit))
@@ -204,7 +204,7 @@ impl Read for Limit {
     }
 }
 
-impl Read for OnMissingLimit {
+impl FromNode for OnMissingLimit {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let limit = node.parsed("error or a whole number", |text| match text {
             "error" => Some(Self::Error),
@@ -214,10 +214,12 @@ impl Read for OnMissingLimit {
     }
 }
 
-impl Read for RawCost {
+impl FromNode for RawCost {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match node.value {
-            NodeValue::Mapping(_) => Read::read(node, problems).map(|cost| Self::Attribute(Box::new(cost))),
+            NodeValue::Mapping(_) => {
+                FromNode::read(node, problems).map(|cost| Self::Attribute(Box::new(cost)))
+            }
             _ => Number::read(node, problems).map(|number| Self::Fixed(number.0)),
         }
     }
