@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tollgate::{Counter, QuotaState, QuotaStates, StoreError, Timestamp, Window};
 
 use super::StoreInner;
-use super::windows_in_keys::WindowTime;
+use super::windows_in_keys::{TRIES, WindowTime};
 use crate::batch::{AnswerReceiver, Company};
 use crate::denials::{RememberedCount, Version};
 use crate::error::RedisError;
@@ -13,19 +13,15 @@ use crate::script::{CountChange, Request, ScriptAnswer, ScriptOutcome};
 use crate::slot::{self, ClusterSlot};
 use crate::time::{CallTime, instant};
 
-/// How often a request is sent when the window that it names is not open: once for an estimate that was off, and again
-/// where a window ended on the way or servers of a Cluster have different times.
-pub(super) const TRIES: usize = 4;
-
 /// A request in flight.
 pub(super) struct PendingRequest {
     asked: CounterOperation,
     time: CallTime,
     versions: SmallVec<[Version; 1]>,
-    sent: Result<Sent, StoreError>,
+    sent: Result<SentRequest, StoreError>,
 }
 
-struct Sent {
+struct SentRequest {
     awaited: AnswerReceiver,
     indices: KeyIndices,
 }
@@ -147,7 +143,7 @@ impl StoreInner {
         time: CallTime,
         told: Option<WindowTime>,
         company: Company,
-    ) -> Result<Sent, StoreError> {
+    ) -> Result<SentRequest, StoreError> {
         let topology = self.committer.topology();
         let now = || told.map_or_else(|| topology.time_at(time.begun), WindowTime::time);
         let (mut request, mut indices) = named.request(asked, &self.names, now)?;
@@ -165,7 +161,7 @@ impl StoreInner {
             }
         }
         let awaited = self.committer.submit(lane, slot, request, time, company)?;
-        Ok(Sent { awaited, indices })
+        Ok(SentRequest { awaited, indices })
     }
 
     /// Where the keys of the request lie.

@@ -3,8 +3,11 @@
 use tollgate::{Mark, Timestamp, Window};
 
 use super::StoreInner;
-use super::ask::TRIES;
 use crate::script::Request;
+
+/// How often a request is sent when the window that it names is not open: once for an estimate that was off, and again
+/// where a window ended on the way or servers of a Cluster have different times.
+pub(super) const TRIES: usize = 4;
 
 /// The time by which windows are named after a server has refused a window that was not open by its clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

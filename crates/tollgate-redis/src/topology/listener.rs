@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::sentinel::Search;
+use super::primary_search::PrimarySearch;
 use crate::address::Address;
 use crate::backoff::Backoff;
 use crate::node::Subscription;
@@ -25,7 +25,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_REFUSED: Duration = Duration::from_secs(30);
 
 /// Listens to a sentinel for ever. Whenever it may have another primary, it is looked for `again`, there first.
-pub(super) async fn listen(sentinel: Address, search: Arc<Search>, again: Arc<Notify>) {
+pub(super) async fn listen(sentinel: Address, search: Arc<PrimarySearch>, again: Arc<Notify>) {
     let mut backoff = Backoff::default();
     loop {
         backoff.wait().await;

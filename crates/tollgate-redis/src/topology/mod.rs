@@ -8,6 +8,7 @@
 mod cluster;
 mod finder;
 mod listener;
+mod primary_search;
 mod sentinel;
 mod single;
 mod status;
