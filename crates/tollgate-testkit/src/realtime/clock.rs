@@ -21,6 +21,15 @@ pub struct RealClock {
     offset: Nanos,
 }
 
+/// How far the limiter's clock may be from the oracle's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allowance {
+    /// The distance between readings of the two clocks at the same time.
+    pub skew: Nanos,
+    /// The delay of ticks beyond which denials by a coarse clock are not judged.
+    pub lag: Nanos,
+}
+
 /// The least growth of that lead that shows a set wall clock. The best readings are about 30 ns apart.
 const SET: Nanos = 500_000;
 

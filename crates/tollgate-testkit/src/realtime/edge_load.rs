@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::answer::{LoadedKey, UnitAnswer};
 use super::clock::{Nanos, RealClock};
-use super::load_run::LoadClient;
+use super::load_target::LoadClient;
 use super::terms::{LoadPlan, Terms};
 
 const MILLI: Nanos = 1_000_000;

@@ -1,19 +1,10 @@
 //! The ledger: checks every answer against the promises.
 
 use super::answer::UnitAnswer;
-use super::clock::Nanos;
+use super::clock::{Allowance, Nanos};
 use super::figures::OracleFigures;
 use super::terms::{LoadPlan, Terms};
 use super::track::{Denial, ReadingSpan, Track};
-
-/// How far the limiter's clock may be from the oracle's.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Allowance {
-    /// The distance between readings of the two clocks at the same time.
-    pub skew: Nanos,
-    /// The delay of ticks beyond which denials by a coarse clock are not judged.
-    pub lag: Nanos,
-}
 
 /// The admitted units and the denials, by key and quota.
 #[derive(Debug)]

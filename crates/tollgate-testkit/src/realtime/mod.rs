@@ -24,14 +24,16 @@ mod edge_load;
 mod figures;
 mod ledger;
 mod load_run;
+mod load_target;
 mod terms;
 mod track;
 
 pub use self::answer::{LoadedKey, QuotaAnswer, UnitAnswer};
-pub use self::clock::{ClockReading, Nanos, RealClock};
+pub use self::clock::{Allowance, ClockReading, Nanos, RealClock};
 pub use self::figures::OracleFigures;
-pub use self::ledger::{Allowance, Ledger};
-pub use self::load_run::{LoadClient, LoadRun, LoadTarget};
+pub use self::ledger::Ledger;
+pub use self::load_run::LoadRun;
+pub use self::load_target::{LoadClient, LoadTarget};
 pub use self::terms::{Group, LoadPlan, Start, Terms};
 
 /// Returns how long a proof runs in all: `TOLLGATE_SECONDS`, or half a minute.

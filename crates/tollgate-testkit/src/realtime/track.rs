@@ -1,8 +1,7 @@
 //! The history of one counter: the units it has admitted lately, and when clients were told to return.
 
 use super::answer::QuotaAnswer;
-use super::clock::{ClockReading, Nanos};
-use super::ledger::Allowance;
+use super::clock::{Allowance, ClockReading, Nanos};
 use super::terms::Terms;
 
 const MILLI: Nanos = 1_000_000;
