@@ -45,7 +45,7 @@ pub use self::secret::Secret;
 #[cfg(feature = "simulate")]
 pub use self::simulate::{LogArgs, SimulateArgs, SuggestArgs};
 pub use self::store::{
-    AcrossSlots, ClusterArgs, FailureArgs, IdentityForm, OnStoreFailure, StoreArgs, StoreKeyArgs,
+    AcrossSlotsChoice, ClusterArgs, FailureArgs, IdentityForm, OnStoreFailure, StoreArgs, StoreKeyArgs,
 };
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};

@@ -99,7 +99,7 @@ pub struct ClusterArgs {
     /// How to handle policies that count different keys of one request on a Cluster [default: that of the file, else
     /// refuse]
     #[arg(long, value_name = "WORD", env = "TOLLGATE_STORE_ACROSS_SLOTS", requires = "shared")]
-    pub store_across_slots: Option<AcrossSlots>,
+    pub store_across_slots: Option<AcrossSlotsChoice>,
 }
 
 /// The settings for an outage of the shared store.
@@ -119,7 +119,7 @@ pub struct FailureArgs {
 
 /// How to handle requests whose counters are in several slots of a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AcrossSlots {
+pub enum AcrossSlotsChoice {
     /// Refuse to start with such policies.
     Refuse,
     /// Charge slot by slot, and give the units back if one slot denies.
@@ -146,11 +146,11 @@ pub enum IdentityForm {
     Plain,
 }
 
-impl From<AcrossSlots> for tollgate_redis::AcrossSlots {
-    fn from(across_slots: AcrossSlots) -> Self {
+impl From<AcrossSlotsChoice> for tollgate_redis::AcrossSlots {
+    fn from(across_slots: AcrossSlotsChoice) -> Self {
         match across_slots {
-            AcrossSlots::Refuse => Self::Refuse,
-            AcrossSlots::Reserve => Self::Reserve,
+            AcrossSlotsChoice::Refuse => Self::Refuse,
+            AcrossSlotsChoice::Reserve => Self::Reserve,
         }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct DomainEngine {
 
 /// The reason why there is no decision.
 #[derive(Debug)]
-pub(crate) enum Undecided {
+pub(crate) enum NoDecision {
     OtherPolicy(OtherPolicy),
     /// The descriptor at this index has a limit, which is not allowed.
     NoLimits(usize),
@@ -100,13 +100,17 @@ impl DomainEngine {
     ///
     /// If the caller may use only some policies, because domains are not policies; if a descriptor has a limit, which
     /// is not allowed; or if the store cannot decide.
-    pub(crate) async fn decide(&self, caller: &Caller, request: &Request<'_>) -> Result<Response, Undecided> {
+    pub(crate) async fn decide(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+    ) -> Result<Response, NoDecision> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        caller.may_touch_all().map_err(Undecided::OtherPolicy)?;
+        caller.may_touch_all().map_err(NoDecision::OtherPolicy)?;
         let limited = request.descriptors.iter().position(|descriptor| descriptor.limit.is_some());
         if let Some(index) = limited.filter(|_| !self.caller_quotas) {
             self.invalid.fetch_add(1, Ordering::Relaxed);
-            return Err(Undecided::NoLimits(index));
+            return Err(NoDecision::NoLimits(index));
         }
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
@@ -133,7 +137,7 @@ impl DomainEngine {
                 }
             }
         }
-        decision.map_err(Undecided::Envoy)
+        decision.map_err(NoDecision::Envoy)
     }
 
     /// Returns the state of the store, at most a moment old.

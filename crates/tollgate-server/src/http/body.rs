@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
 use super::rejection::Rejection;
-use super::reply::Unread;
+use super::reply::UnreadBody;
 use crate::net::budget::{Budget, HeldBytes};
 
 /// Two thirds of a kilobyte for each request of the largest batch.
@@ -86,7 +86,7 @@ pub(crate) async fn read_up_to(
             if rejection.status() == StatusCode::SERVICE_UNAVAILABLE {
                 // The budget has no room, so nothing more is read.
                 budget.note_refusal();
-                return Err(rejection.leaving((version < Version::HTTP_2).then_some(Unread)));
+                return Err(rejection.leaving((version < Version::HTTP_2).then_some(UnreadBody)));
             }
             let ArrivingBody { mut body, held, .. } = arriving;
             drop(held);
@@ -178,11 +178,11 @@ impl ArrivingBody {
 }
 
 /// Leaves the body of a request that is answered without it. Returns whether more of it is coming.
-pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> Option<Unread> {
+pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> Option<UnreadBody> {
     let version = request.version();
     // To read would ask such a client for its body.
     if version < Version::HTTP_2 && request.headers().contains_key(EXPECT) {
-        return (!request.body().is_end_stream()).then_some(Unread);
+        return (!request.body().is_end_stream()).then_some(UnreadBody);
     }
     discard(version, request.body_mut(), budget).await
 }
@@ -192,7 +192,7 @@ pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> O
 /// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report an error if their stream ends while they send. So
 /// the body is waited for, within bounds of size and time. Over HTTP/1.1, a body that is not there yet ends the
 /// connection, which [lingers](crate::net::lingering_close).
-async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> Option<Unread> {
+async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> Option<UnreadBody> {
     if body.is_end_stream() {
         return None;
     }
@@ -200,16 +200,16 @@ async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> Opti
     let mut discarded = 0;
     let rest = async {
         while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return Some(Unread) };
+            let Ok(frame) = frame else { return Some(UnreadBody) };
             discarded += frame.data_ref().map_or(0, |data| data.len() as u64);
             if discarded > MAX_DISCARDED {
-                return Some(Unread);
+                return Some(UnreadBody);
             }
         }
         None
     };
     if version < Version::HTTP_2 {
-        return if is_too_long { Some(Unread) } else { at_once(rest).await.unwrap_or(Some(Unread)) };
+        return if is_too_long { Some(UnreadBody) } else { at_once(rest).await.unwrap_or(Some(UnreadBody)) };
     }
     let mut waiting = budget.none();
     if !is_too_long && waiting.resize(WAITING) {

@@ -13,7 +13,7 @@ use super::wire::{
 };
 use super::{Edge, Reply, body, reply};
 use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
-use crate::request::json::{self, Cost, Object};
+use crate::request::json::{self, CostUnits, Object};
 
 impl Edge {
     pub(super) async fn refund(
@@ -66,7 +66,7 @@ impl Edge {
     async fn refund_by(&self, caller: &Caller, request: ReceiptRequest<'_>) -> Result<Reply, Rejection> {
         let ReceiptRequest { receipt, cost, policy, quota } = request;
         let mut others = self.opened(caller, &receipt)?;
-        let (meant, cost) = (MeantQuotas { policy, quota }, cost.map(Cost::units));
+        let (meant, cost) = (MeantQuotas { policy, quota }, cost.map(CostUnits::units));
         let mut receipt =
             others.take(|item| meant.is(item.quota()) && (cost.is_none() || item.cost().is_some()));
         if receipt.items().is_empty() {

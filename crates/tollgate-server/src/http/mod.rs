@@ -50,7 +50,7 @@ use self::operation::{Effect, Handler, OperationRow};
 use self::operations::Operations;
 pub(crate) use self::outgoing::until_sent;
 pub(crate) use self::rejection::Rejection;
-use self::reply::Unread;
+use self::reply::UnreadBody;
 use crate::access::caller::Caller;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
@@ -270,7 +270,7 @@ fn cause(error: &StoreError) -> String {
 
 /// Returns whether the request has a body that was not read to its end.
 fn is_unread(reply: &Reply) -> bool {
-    reply.extensions().get::<Unread>().is_some()
+    reply.extensions().get::<UnreadBody>().is_some()
 }
 
 /// Returns the same head, with the length of the omitted body.

@@ -7,7 +7,7 @@ use thiserror::Error;
 use tollgate_policy::Attributes;
 
 use crate::request::attributes::{GivenAttributes, RefusedAttribute};
-use crate::request::json::Cost;
+use crate::request::json::CostUnits;
 
 /// An error in a query string; the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -44,7 +44,7 @@ impl QueryError {
 ///
 /// If an escape is malformed or not UTF-8; if a name is empty, too long or repeated; if there are too many names; or if
 /// the cost is not a whole number in its range.
-pub(super) fn read(query: &str) -> Result<(Attributes<'_>, Cost), QueryError> {
+pub(super) fn read(query: &str) -> Result<(Attributes<'_>, CostUnits), QueryError> {
     let (mut given, mut cost) = (GivenAttributes::default(), None);
     for pair in pairs(query) {
         let (name, value) = pair?;
@@ -71,10 +71,10 @@ pub(super) fn pairs(query: &str) -> impl Iterator<Item = Result<(Cow<'_, str>, C
     })
 }
 
-fn units(value: &str) -> Option<Cost> {
+fn units(value: &str) -> Option<CostUnits> {
     // `parse` would accept a plus sign.
     let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { value.parse().ok().and_then(Cost::new) } else { None }
+    if digits { value.parse().ok().and_then(CostUnits::new) } else { None }
 }
 
 /// Decodes a name or a value; `name` is the name of the pair, if already known.

@@ -11,12 +11,12 @@ use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::problem::{ChangedQuota, ProblemBody, ProblemReason};
 use super::query::QueryError;
-use super::reply::Unread;
+use super::reply::UnreadBody;
 use super::{Reply, reply};
 use crate::access::caller::OtherPolicy;
-use crate::access::principals::Unauthorized;
+use crate::access::principals::AccessRefusal;
 use crate::access::scope::Scope;
-use crate::decide::envoy::Undecided;
+use crate::decide::envoy::NoDecision;
 use crate::net::budget::NoRoom;
 use crate::request::json::BadField;
 
@@ -33,7 +33,7 @@ pub(crate) struct Rejection {
     scope: Option<Scope>,
     names: Names,
     /// Set if the request's body was not read to its end.
-    unread: Option<Unread>,
+    unread: Option<UnreadBody>,
     repeat: Repeat,
 }
 
@@ -77,7 +77,7 @@ impl Rejection {
     }
 
     /// Returns the same rejection of a request whose body was left like this.
-    pub(super) fn leaving(self, unread: Option<Unread>) -> Self {
+    pub(super) fn leaving(self, unread: Option<UnreadBody>) -> Self {
         Self { unread, ..self }
     }
 
@@ -89,29 +89,29 @@ impl Rejection {
     }
 
     /// The caller is unknown, or lacks this scope.
-    pub(super) fn unauthorized(reason: Unauthorized, scope: Scope) -> Self {
+    pub(super) fn unauthorized(reason: AccessRefusal, scope: Scope) -> Self {
         let (status, detail) = match reason {
-            Unauthorized::Nobody => (
+            AccessRefusal::Nobody => (
                 StatusCode::UNAUTHORIZED,
                 format!(
                     "this needs the scope `{scope}`: send `Authorization: Bearer` with a token that has it"
                 ),
             ),
-            Unauthorized::NoBearer => (
+            AccessRefusal::NoBearer => (
                 StatusCode::UNAUTHORIZED,
                 format!(
                     "this needs the scope `{scope}`, but `Authorization` is not `Bearer` followed by one token"
                 ),
             ),
-            Unauthorized::Unknown => (
+            AccessRefusal::Unknown => (
                 StatusCode::UNAUTHORIZED,
                 format!("this needs the scope `{scope}`, but the token in `Authorization` is unknown"),
             ),
-            Unauthorized::Expired => (
+            AccessRefusal::Expired => (
                 StatusCode::UNAUTHORIZED,
                 format!("this needs the scope `{scope}`, but the caller's access has expired"),
             ),
-            Unauthorized::Scope => (
+            AccessRefusal::Scope => (
                 StatusCode::FORBIDDEN,
                 format!("this needs the scope `{scope}`, which the caller does not have"),
             ),
@@ -121,16 +121,16 @@ impl Rejection {
 
     /// Like `unauthorized`, if no principal has a token. The challenge that 401 requires (RFC 9110, section 15.5.2)
     /// could only ask for a token.
-    pub(super) fn unauthorized_certificate(reason: Unauthorized, scope: Scope) -> Self {
+    pub(super) fn unauthorized_certificate(reason: AccessRefusal, scope: Scope) -> Self {
         let detail = match reason {
-            Unauthorized::Nobody => {
+            AccessRefusal::Nobody => {
                 format!("this needs the scope `{scope}`: connect with a client certificate that has it")
             }
-            Unauthorized::NoBearer | Unauthorized::Unknown => format!(
+            AccessRefusal::NoBearer | AccessRefusal::Unknown => format!(
                 "this needs the scope `{scope}`, but this service has no tokens: leave `Authorization` out, and \
                  connect with a client certificate"
             ),
-            Unauthorized::Expired | Unauthorized::Scope => {
+            AccessRefusal::Expired | AccessRefusal::Scope => {
                 return Self { status: StatusCode::FORBIDDEN, ..Self::unauthorized(reason, scope) };
             }
         };
@@ -247,15 +247,15 @@ impl Rejection {
     }
 
     /// Explains why Envoy's service makes no decision.
-    pub(crate) fn undecided(error: Undecided) -> Self {
+    pub(crate) fn undecided(error: NoDecision) -> Self {
         match error {
-            Undecided::OtherPolicy(error) => error.into(),
-            Undecided::NoLimits(index) => Self::no_limits(format!("descriptors[{index}].limit")),
-            Undecided::Envoy(DecideError::Store(error)) => Self::store(&error),
-            Undecided::Envoy(DecideError::Invalid(error)) => {
+            NoDecision::OtherPolicy(error) => error.into(),
+            NoDecision::NoLimits(index) => Self::no_limits(format!("descriptors[{index}].limit")),
+            NoDecision::Envoy(DecideError::Store(error)) => Self::store(&error),
+            NoDecision::Envoy(DecideError::Invalid(error)) => {
                 Self::bad_field(error.field(), error.to_string())
             }
-            Undecided::Envoy(invalid) => Self::new(StatusCode::BAD_REQUEST, invalid.to_string()),
+            NoDecision::Envoy(invalid) => Self::new(StatusCode::BAD_REQUEST, invalid.to_string()),
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) const RETRY_SOON: HeaderValue = HeaderValue::from_static("1");
 
 /// The mark of an answer whose request has a body that was not read to its end. The connection ends with it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Unread;
+pub(super) struct UnreadBody;
 
 /// Returns an answer in JSON that no cache keeps, because it holds only now and for this caller.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Reply {

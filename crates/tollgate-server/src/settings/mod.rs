@@ -15,7 +15,7 @@ use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{AcrossSlots, KeyLayout, UrlError};
 
 use self::flags::FlagsError;
-use self::import::{Import, ImportError, Imported, ImportedDomains, other_spring_variables};
+use self::import::{Import, ImportError, ImportedDomains, ImportedSettings, other_spring_variables};
 use crate::access::listener::AllowedHosts;
 use crate::access::principals::{Principal, PrincipalFile};
 use crate::args::{
@@ -476,8 +476,8 @@ fn from_flags(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
 fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
     let charging = if args.count_denied { ChargingMode::Each } else { ChargingMode::AllOrNothing };
     let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?)? {
-        Imported::Policies(imported) => imported,
-        Imported::Domains(imported) => return from_domains(imported, args),
+        ImportedSettings::Policies(imported) => imported,
+        ImportedSettings::Domains(imported) => return from_domains(imported, args),
     };
     let layout = args.store_args.keys.store_layout.as_ref().unwrap_or(&imported.layout);
     let store = match (&args.store, &imported.store) {

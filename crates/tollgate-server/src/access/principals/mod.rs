@@ -75,7 +75,7 @@ pub(crate) enum PresentedCredential<'a> {
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unauthorized {
+pub(crate) enum AccessRefusal {
     /// The request has neither a token nor a known certificate.
     Nobody,
     /// The `Authorization` header has no bearer token.
@@ -125,10 +125,10 @@ impl Principals {
         presented: PresentedCredential<'_>,
         peer: &ConnectionPeer,
         now: Timestamp,
-    ) -> Result<Caller, Unauthorized> {
+    ) -> Result<Caller, AccessRefusal> {
         let PrincipalEntry { principal, last_used } = self.find(presented, peer)?;
         if principal.expires.is_some_and(|expires| expires <= now) {
-            return Err(Unauthorized::Expired);
+            return Err(AccessRefusal::Expired);
         }
         let seconds = now.as_unix_millis().div_euclid(1000);
         // Relaxed: an independent figure. Written once a second at most, so that cores do not compete for it.
@@ -136,7 +136,7 @@ impl Principals {
             last_used.store(seconds, Ordering::Relaxed);
         }
         if !principal.scopes.has(scope) {
-            return Err(Unauthorized::Scope);
+            return Err(AccessRefusal::Scope);
         }
         Ok(Caller::new(principal.policies.clone()))
     }
@@ -151,16 +151,16 @@ impl Principals {
         &self,
         presented: PresentedCredential<'_>,
         peer: &ConnectionPeer,
-    ) -> Result<&PrincipalEntry, Unauthorized> {
+    ) -> Result<&PrincipalEntry, AccessRefusal> {
         let (place, otherwise) = match presented {
             PresentedCredential::Token(token) => {
                 let look_up = || self.tokens.get(&Digest::of(token)).copied();
-                (peer.last_token.place(self.version, token, look_up), Unauthorized::Unknown)
+                (peer.last_token.place(self.version, token, look_up), AccessRefusal::Unknown)
             }
-            PresentedCredential::Nonsense => (None, Unauthorized::NoBearer),
+            PresentedCredential::Nonsense => (None, AccessRefusal::NoBearer),
             PresentedCredential::Nothing => {
                 let place = peer.names.iter().find_map(|name| self.certificates.get(name));
-                (place.copied(), Unauthorized::Nobody)
+                (place.copied(), AccessRefusal::Nobody)
             }
         };
         place.and_then(|place| self.entries.get(place)).ok_or(otherwise)
@@ -225,7 +225,7 @@ mod tests {
         presented: PresentedCredential<'_>,
         names: &[&str],
         now: i64,
-    ) -> Result<(), Unauthorized> {
+    ) -> Result<(), AccessRefusal> {
         let names = names.iter().map(|name| (*name).into()).collect();
         let peer = ConnectionPeer { names, ..ConnectionPeer::default() };
         let now = Timestamp::from_unix_millis(now);
@@ -235,20 +235,26 @@ mod tests {
     #[test]
     fn a_certificate_is_recognised_by_the_first_name_that_is_known() {
         let ask = |scope, names: &[&str]| ask(scope, PresentedCredential::Nothing, names, 0);
-        assert_eq!(ask(Scope::Read, &[]), Err(Unauthorized::Nobody));
-        assert_eq!(ask(Scope::Read, &["spiffe://prod/jobs", "SPIFFE://prod/job"]), Err(Unauthorized::Nobody));
+        assert_eq!(ask(Scope::Read, &[]), Err(AccessRefusal::Nobody));
+        assert_eq!(
+            ask(Scope::Read, &["spiffe://prod/jobs", "SPIFFE://prod/job"]),
+            Err(AccessRefusal::Nobody)
+        );
         assert_eq!(ask(Scope::Read, &["unknown", "spiffe://prod/job", "other.example"]), Ok(()));
-        assert_eq!(ask(Scope::Change, &["spiffe://prod/job", "other.example"]), Err(Unauthorized::Scope));
+        assert_eq!(ask(Scope::Change, &["spiffe://prod/job", "other.example"]), Err(AccessRefusal::Scope));
     }
 
     #[test]
     fn a_token_goes_before_a_certificate() {
         let job = &["spiffe://prod/job"];
         assert_eq!(ask(Scope::Check, PresentedCredential::Token(b"tg_web"), job, 0), Ok(()));
-        assert_eq!(ask(Scope::Read, PresentedCredential::Token(b"tg_web"), job, 0), Err(Unauthorized::Scope));
-        assert_eq!(ask(Scope::Read, PresentedCredential::Nonsense, job, 0), Err(Unauthorized::NoBearer));
+        assert_eq!(
+            ask(Scope::Read, PresentedCredential::Token(b"tg_web"), job, 0),
+            Err(AccessRefusal::Scope)
+        );
+        assert_eq!(ask(Scope::Read, PresentedCredential::Nonsense, job, 0), Err(AccessRefusal::NoBearer));
         for nobodys in [PresentedCredential::Token(b"tg_we"), PresentedCredential::Token(b"")] {
-            assert_eq!(ask(Scope::Read, nobodys, job, 0), Err(Unauthorized::Unknown));
+            assert_eq!(ask(Scope::Read, nobodys, job, 0), Err(AccessRefusal::Unknown));
         }
     }
 
@@ -256,10 +262,10 @@ mod tests {
     fn a_principal_expires_at_the_instant_that_it_names() {
         let web = PresentedCredential::Token(b"tg_web");
         assert_eq!(ask(Scope::Check, web, &[], 999), Ok(()));
-        assert_eq!(ask(Scope::Check, web, &[], 1_000), Err(Unauthorized::Expired));
+        assert_eq!(ask(Scope::Check, web, &[], 1_000), Err(AccessRefusal::Expired));
         assert_eq!(
             ask(Scope::Read, PresentedCredential::Nothing, &["spiffe://prod/job"], 1_000),
-            Err(Unauthorized::Expired)
+            Err(AccessRefusal::Expired)
         );
     }
 }

@@ -7,7 +7,7 @@ use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Step, Store, Sto
 use tollgate_redis::{RedisError, RedisStore, StoreServer};
 
 use super::advice;
-use super::examine::ask;
+use super::ask::ask;
 use super::finding::Finding;
 use crate::observe::stopwatch::Stopwatch;
 

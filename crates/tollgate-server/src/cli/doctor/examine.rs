@@ -10,8 +10,9 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tollgate_redis::{CommandError, FromReply, RedisStore, RedisStoreBuilder, SettingsError, StoreServer};
+use tollgate_redis::{CommandError, RedisStore, RedisStoreBuilder, SettingsError, StoreServer};
 
+use super::ask::ANSWER_LIMIT;
 use super::finding::{Diagnosis, Finding, Level};
 use super::{counters, server};
 use crate::observe::stopwatch::Stopwatch;
@@ -24,9 +25,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
 /// The time to examine them after that. The rest is for the charges.
 const EXAMINE_LIMIT: Duration = Duration::from_secs(4);
-
-/// For one command.
-const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// Examines the store in at most ten seconds. `docs/warnings.md` explains each check. `deadline` is that of a decision.
 ///
@@ -94,12 +92,4 @@ async fn examine_server(
 fn unreachable(found: String, error: &CommandError) -> Finding {
     // There is always advice on a missing reply.
     Finding::fail("connect", found, error.advice().unwrap_or_else(|| super::advice::SILENT.into()))
-}
-
-/// Returns a server's answer, or a readable reason why there is none.
-pub(super) async fn ask<T: FromReply>(
-    server: &StoreServer,
-    command: &[impl AsRef<[u8]>],
-) -> Result<T, String> {
-    server.ask(command, ANSWER_LIMIT).await.map_err(|error| error.to_string())
 }

@@ -1,6 +1,7 @@
 //! `tollgate doctor`: finds the problems of a shared store, and shows how to fix them.
 
 mod advice;
+mod ask;
 mod counters;
 mod examine;
 mod finding;

@@ -7,7 +7,7 @@ use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_redis::{Advice, RedisError, StoreServer};
 
 use super::advice::{SILENT, on_no_answer};
-use super::examine::ask;
+use super::ask::ask;
 use super::finding::Finding;
 use crate::observe::stopwatch::Stopwatch;
 

@@ -21,7 +21,7 @@ use super::problem::ProblemBody;
 use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES};
 use crate::access::listener::Listener;
 use crate::http::trials_header::TrialsHeader;
-use crate::request::json::Cost;
+use crate::request::json::CostUnits;
 
 /// Returns the document under these policies, if any decide.
 pub(super) fn document<'a>(
@@ -352,7 +352,7 @@ fn query(schemas: &mut SchemaGenerator) -> Value {
             "propertyNames": { "not": { "const": "cost" } },
         },
     });
-    let mut cost = schemas.subschema_for::<Cost>();
+    let mut cost = schemas.subschema_for::<CostUnits>();
     cost.insert("default".to_owned(), 1.into());
     json!([attributes, { "name": "cost", "in": "query", "required": false, "schema": cost }])
 }

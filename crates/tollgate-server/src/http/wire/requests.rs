@@ -10,7 +10,7 @@ use tollgate_policy::{Attributes, ChargedWindow};
 use crate::decide::receipts::Receipts;
 use crate::http::rejection::Rejection;
 use crate::request::attributes;
-use crate::request::json::{self, Cost, Object, StartMillis, Used, Version, Whole};
+use crate::request::json::{self, CostUnits, Object, StartMillis, UsedUnits, Version, Whole};
 
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
@@ -44,7 +44,7 @@ may_bring_limits! {
         /// Units to charge; 0 only peeks.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
-        pub(in crate::http) cost: Cost,
+        pub(in crate::http) cost: CostUnits,
         /// Whether to answer with a receipt for a refund.
         #[serde(default)]
         pub(in crate::http) receipt: bool,
@@ -60,7 +60,7 @@ may_bring_limits! {
         /// Units that would be charged; 0 is answered like 1.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
-        pub(in crate::http) cost: Cost,
+        pub(in crate::http) cost: CostUnits,
     }
 }
 
@@ -83,7 +83,7 @@ may_bring_limits! {
         /// Units to charge; 0 only peeks.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
-        pub(in crate::http) cost: Cost,
+        pub(in crate::http) cost: CostUnits,
         /// Whether to answer with a receipt for a refund.
         #[serde(default)]
         pub(in crate::http) receipt: bool,
@@ -116,7 +116,7 @@ pub(in crate::http) struct RecordRequest<'a> {
     /// Units to count, without asking for room.
     #[serde(default)]
     #[schemars(extend("default" = 1))]
-    pub(in crate::http) cost: Cost,
+    pub(in crate::http) cost: CostUnits,
 }
 
 /// Many records, each independent.
@@ -139,7 +139,7 @@ pub(in crate::http) struct RecordEntryRequest<'a> {
     /// Units to count, without asking for room.
     #[serde(default)]
     #[schemars(extend("default" = 1))]
-    pub(in crate::http) cost: Cost,
+    pub(in crate::http) cost: CostUnits,
 }
 
 /// A quota in its written form.
@@ -169,8 +169,8 @@ pub(in crate::http) struct RefundRequest<'a> {
     /// With a receipt, as in `refundByReceipt`. Otherwise units to give back to each named window, at most the used
     /// ones; where a policy fixes the cost, that cost. Default: everything in the receipt, or 1.
     #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "Cost")]
-    pub(in crate::http) cost: Option<Cost>,
+    #[schemars(with = "CostUnits")]
+    pub(in crate::http) cost: Option<CostUnits>,
     /// With a receipt: the policy whose quotas are given back. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
@@ -200,8 +200,8 @@ pub(in crate::http) struct ReceiptRequest<'a> {
     /// Units to give back, at most those of the receipt, of each quota whose cost came from the request. Default:
     /// everything, including costs that a policy fixes.
     #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "Cost")]
-    pub(in crate::http) cost: Option<Cost>,
+    #[schemars(with = "CostUnits")]
+    pub(in crate::http) cost: Option<CostUnits>,
     /// The policy whose quotas are given back. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
@@ -221,7 +221,7 @@ pub(in crate::http) struct SettleRequest<'a> {
     #[schemars(with = "SealedReceipt")]
     pub(in crate::http) receipt: Cow<'a, str>,
     /// The actual cost. Costs that a policy fixes do not change.
-    pub(in crate::http) cost: Cost,
+    pub(in crate::http) cost: CostUnits,
 }
 
 /// The maximum number of limits in one request of a caller.
@@ -273,7 +273,7 @@ pub(in crate::http) struct SetRequest<'a> {
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
     /// The new usage in each quota's window; may be above the limit.
-    pub(in crate::http) used: Used,
+    pub(in crate::http) used: UsedUnits,
     /// The policy to change. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]

@@ -136,9 +136,9 @@ pub(crate) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota,
 pub(crate) struct Whole<const MAX: u64>(u64);
 
 /// Units to charge.
-pub(crate) type Cost = Whole<{ u32::MAX as u64 }>;
+pub(crate) type CostUnits = Whole<{ u32::MAX as u64 }>;
 /// Units in use.
-pub(crate) type Used = Whole<{ Quota::MAX_LIMIT }>;
+pub(crate) type UsedUnits = Whole<{ Quota::MAX_LIMIT }>;
 /// When a window starts, in Unix milliseconds, within the whole numbers that every JSON reader keeps exact.
 pub(crate) type StartMillis = Whole<{ (1 << 53) - 1 }>;
 /// How far a clock is moved: at most a hundred years.
@@ -156,14 +156,14 @@ impl<const MAX: u64> Whole<MAX> {
     }
 }
 
-impl Cost {
+impl CostUnits {
     pub(crate) fn units(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 }
 
 /// The cost of a request that names none.
-impl Default for Cost {
+impl Default for CostUnits {
     fn default() -> Self {
         Self(1)
     }

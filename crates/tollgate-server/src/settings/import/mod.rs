@@ -35,7 +35,7 @@ pub(crate) enum Import {
 
 /// Settings of another system, as Tollgate understands them.
 #[derive(Debug)]
-pub(crate) enum Imported {
+pub(crate) enum ImportedSettings {
     Policies(ImportedPolicies),
     Domains(ImportedDomains),
 }
@@ -135,14 +135,14 @@ impl Import {
         self,
         charging: ChargingMode,
         failure: Option<OnStoreFailure>,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportedSettings, ImportError> {
         match self {
-            Self::Rlaas(file) => rlaas::read(&file, failure).map(Imported::Policies),
-            Self::ValkeyEnv => valkey_env::read(&variable, failure).map(Imported::Policies),
+            Self::Rlaas(file) => rlaas::read(&file, failure).map(ImportedSettings::Policies),
+            Self::ValkeyEnv => valkey_env::read(&variable, failure).map(ImportedSettings::Policies),
             Self::EnvoyRatelimit(folder) => {
                 let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
                 let domains = envoy_ratelimit::read(&folder, &variable, names, charging, failure)?;
-                Ok(Imported::Domains(domains))
+                Ok(ImportedSettings::Domains(domains))
             }
         }
     }
