@@ -3,7 +3,7 @@
 use crate::attribute::{Attribute, AttributeSource, TimeField};
 use crate::field::{Field, Instant};
 use crate::meaning::{FieldNames, Meaning};
-use crate::record::Kept;
+use crate::record::KeptSlots;
 
 /// The plan for each line, whatever the format.
 ///
@@ -73,7 +73,7 @@ impl Plan {
     }
 
     /// The slots that requests have in the end.
-    pub(crate) fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> KeptSlots {
         let is_replaced = |field: Field| self.attributes.iter().any(|other| other.name == field.name());
         let fields = Field::ALL.into_iter().filter(|field| self.wants(*field) || is_replaced(*field));
         let attributes = (0..self.attributes.len()).map(Self::slot);

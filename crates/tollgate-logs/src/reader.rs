@@ -72,7 +72,7 @@ const WAITING: usize = 512 << 20;
 const MANY: usize = 100;
 
 /// The result of reading a line.
-enum Read {
+enum LineOutcome {
     Request,
     Other,
     End,
@@ -232,12 +232,12 @@ impl Reader {
         let mut lines = 0;
         while lines < TURN {
             match self.line(open)? {
-                Read::End => {
+                LineOutcome::End => {
                     has_ended = true;
                     break;
                 }
-                Read::Other => {}
-                Read::Request => {
+                LineOutcome::Other => {}
+                LineOutcome::Request => {
                     while self.buckets.requests() > most || self.buckets.bytes() > WAITING {
                         if self.buckets.is_one_second() {
                             // It cannot be closed while it is still being read.
@@ -267,8 +267,8 @@ impl Reader {
             let mut lines = 0;
             loop {
                 match self.line(&mut open)? {
-                    Read::End => break,
-                    Read::Other | Read::Request => lines += 1,
+                    LineOutcome::End => break,
+                    LineOutcome::Other | LineOutcome::Request => lines += 1,
                 }
                 if lines == TURN as u64 {
                     self.counts.add_lines(lines);
@@ -297,10 +297,10 @@ impl Reader {
     }
 
     /// Reads a line of a file, and puts its request with the others.
-    fn line(&mut self, open: &mut OpenLog) -> Result<Read, Error> {
+    fn line(&mut self, open: &mut OpenLog) -> Result<LineOutcome, Error> {
         let number = open.lines.number() + 1;
         let line = open.lines.next().map_err(|error| read_error(&open.name, error))?;
-        let Some(line) = line else { return Ok(Read::End) };
+        let Some(line) = line else { return Ok(LineOutcome::End) };
         self.tally.summary.lines += 1;
         let (text, result) = match (line, &mut open.parser) {
             (Line::TooLong(text), _) => (text, Err(Reason::TooLong)),
@@ -325,17 +325,17 @@ impl Reader {
                     None => {}
                 }
                 open.advance(time, self.window);
-                Ok(Read::Request)
+                Ok(LineOutcome::Request)
             }
             (Ok(_), _) => {
                 self.tally.summary.others += 1;
-                Ok(Read::Other)
+                Ok(LineOutcome::Other)
             }
             (Err(Reason::NoZone), _) => Err(Error::NoZone { name: open.name.clone() }),
             (Err(Reason::NoField), _) => Err(self.no_field(open)),
             (Err(reason), _) => {
                 self.tally.unparsed(reason, open.file, number, text);
-                Ok(Read::Other)
+                Ok(LineOutcome::Other)
             }
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct RecordHead {
     /// Microseconds since the epoch.
     pub(crate) time: i64,
     pub(crate) line: u64,
-    pub(crate) sent: Sent,
+    pub(crate) sent: SentBytes,
     /// The beginning of its bytes in the bucket.
     start: u32,
     /// Which record of the bucket it was when it came.
@@ -33,16 +33,16 @@ pub(crate) struct RecordHead {
 
 impl Default for RecordHead {
     fn default() -> Self {
-        let (precision, sent) = (Precision::Micros, Sent::default());
+        let (precision, sent) = (Precision::Micros, SentBytes::default());
         Self { time: 0, line: 0, sent, start: 0, place: 0, file: 0, status: None, precision }
     }
 }
 
 /// A number of bytes, if it is known. It takes 8 bytes itself, so the greatest number of all is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Sent(Option<NonZeroU64>);
+pub(crate) struct SentBytes(Option<NonZeroU64>);
 
-impl Sent {
+impl SentBytes {
     pub(crate) const fn of(bytes: Option<u64>) -> Self {
         match bytes {
             Some(bytes) => Self(NonZeroU64::new(bytes.wrapping_add(1))),
@@ -142,7 +142,8 @@ impl Record {
             1 => Precision::Millis,
             _ => Precision::Seconds,
         };
-        let (sent, status) = (Sent::of((has_sent == 1).then_some(sent)), (has_status == 1).then_some(status));
+        let (sent, status) =
+            (SentBytes::of((has_sent == 1).then_some(sent)), (has_status == 1).then_some(status));
         self.head = RecordHead { time, line, sent, file, status, precision, start: 0, place: 0 };
         self.spans.clear();
         for _ in 0..u32::from_le_bytes(take(from)?) {
@@ -167,19 +168,19 @@ pub(crate) struct Bucket {
     pub(crate) heads: Vec<RecordHead>,
     spans: Vec<Span>,
     bytes: Vec<u8>,
-    kept: Kept,
+    kept: KeptSlots,
 }
 
 /// The slots that are kept of each record, in order.
-pub(crate) type Kept = Arc<[usize]>;
+pub(crate) type KeptSlots = Arc<[usize]>;
 
 impl Bucket {
-    pub(crate) fn new(kept: Kept) -> Self {
+    pub(crate) fn new(kept: KeptSlots) -> Self {
         Self { kept, ..Self::default() }
     }
 
     /// Removes all requests, and keeps the memory for others, of which these slots will be kept.
-    pub(crate) fn clear(&mut self, kept: &Kept) {
+    pub(crate) fn clear(&mut self, kept: &KeptSlots) {
         self.kept.clone_from(kept);
         self.heads.clear();
         self.spans.clear();

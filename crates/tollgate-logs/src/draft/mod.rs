@@ -12,7 +12,7 @@ use crate::field::{Field, Instant, Precision};
 use crate::meaning::Meaning;
 use crate::plan::{FieldUse, Plan};
 use crate::reason::Reason;
-use crate::record::{Record, Sent, Span};
+use crate::record::{Record, SentBytes, Span};
 use crate::time::{self, SECOND, Stamp, Zone};
 use crate::value::{
     TargetParts, duration, is_absent, is_token, sent, status, without_brackets, without_port,
@@ -124,7 +124,7 @@ impl Draft {
             Meaning::UserAgent => self.field(plan, Field::UserAgent, text, escape),
             Meaning::Referer => self.field(plan, Field::Referer, text, escape),
             Meaning::Status => self.record.head.status = status(text)?,
-            Meaning::Sent => self.record.head.sent = Sent::of(sent(text)?),
+            Meaning::Sent => self.record.head.sent = SentBytes::of(sent(text)?),
             Meaning::Time(form, instant) => {
                 self.instant = Some(*instant);
                 self.stamp = Some(self.time(form, text).ok_or(Reason::Time)?);

@@ -2,8 +2,8 @@
 
 use jiff::tz::TimeZone;
 
-use super::audit::Fields as Watched;
-use super::json::Fields;
+use super::audit::ClientFields;
+use super::json::FieldTree;
 use super::scanner::Scanner;
 use super::table::Table;
 use super::wrapping::{Inside, Layer, Wrapping};
@@ -27,7 +27,7 @@ pub(crate) struct Parser {
 #[derive(Debug)]
 enum Form {
     Template(Scanner),
-    Objects(Fields),
+    Objects(FieldTree),
     Table(Table),
 }
 
@@ -43,7 +43,7 @@ impl Parser {
     ) -> Result<Self, String> {
         let form = match &format.shape {
             FormatShape::Template(template) => Form::Template(template.scanner(plan)?),
-            FormatShape::Objects(objects) => Form::Objects(Fields::new(objects, plan)?),
+            FormatShape::Objects(objects) => Form::Objects(FieldTree::new(objects, plan)?),
             FormatShape::Table(style) => Form::Table(Table::new(*style)),
         };
         let (layers, draft) = (wrapping.layers(), Draft::default());
@@ -109,7 +109,7 @@ impl Parser {
     /// Refuses lines from now on that do not show for certain who their client is: those with an address in another
     /// field that a format of this kind may have for the client.
     pub(crate) fn expect_one_client(&mut self, format: &Format) {
-        let watched = Watched::of(format);
+        let watched = ClientFields::of(format);
         match (&mut self.form, &format.shape) {
             (Form::Template(scanner), FormatShape::Template(template)) => {
                 for (piece, name) in scanner.fields.iter_mut().zip(template.names()) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::field::Precision;
-use crate::record::{Bucket, Kept, Record};
+use crate::record::{Bucket, KeptSlots, Record};
 use crate::time::SECOND;
 
 /// The most memory of a bucket that is used again: one that is larger would mostly stay empty.
@@ -22,7 +22,7 @@ pub(crate) struct Buckets {
     bytes: usize,
     /// Seconds before this one are closed.
     open_from: Option<i64>,
-    kept: Kept,
+    kept: KeptSlots,
     /// Empty ones, whose memory is used for the next seconds.
     spare: Vec<Bucket>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct ClosedSecond;
 
 impl Buckets {
     /// Without requests, of which these slots will be kept.
-    pub(crate) fn new(kept: Kept) -> Self {
+    pub(crate) fn new(kept: KeptSlots) -> Self {
         Self { kept, ..Self::default() }
     }
 

@@ -8,7 +8,7 @@ use crate::meaning::{FieldNames, Meaning};
 
 /// The fields of a format that tell who the client is.
 #[derive(Debug, Default)]
-pub(in crate::format) struct Fields {
+pub(in crate::format) struct ClientFields {
     /// The client's, as it is preferred: the first that a line has.
     pub(super) client: Vec<String>,
     /// Those in which no address is expected, or in those of names, no other one than the client's.
@@ -20,7 +20,7 @@ pub(in crate::format) struct Fields {
 /// Fields with the address of a server.
 const SERVER_FIELDS: [&str; 3] = ["local", "target", "backend"];
 
-impl Fields {
+impl ClientFields {
     pub(in crate::format) fn of(format: &Format) -> Self {
         match &format.shape {
             FormatShape::Template(template) => Self::of_template(template),

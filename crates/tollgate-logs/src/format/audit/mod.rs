@@ -15,7 +15,7 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-pub(super) use self::fields::Fields;
+pub(super) use self::fields::ClientFields;
 pub(crate) use self::readings::ClientReading;
 use super::wrapping::Wrapping;
 use super::{Format, FormatShape, Parser};
@@ -58,7 +58,7 @@ impl Sample<'_> {
     ///
     /// The first line whose client is not certain.
     pub(super) fn audit(&self, format: &Format) -> Result<Clients, Unclear> {
-        let fields = Fields::of(format);
+        let fields = ClientFields::of(format);
         let (mut clients, mut first) = (Clients::default(), None);
         self.clients(format, |line, client| match client.map(|client| client.map(ClientText::of)) {
             Ok(Some(ClientText::Address)) => clients.single += 1,
@@ -108,7 +108,7 @@ impl Sample<'_> {
     }
 
     /// Whether the virtual hosts are addresses, and as many as there are clients: a server has few.
-    fn has_clients_as_hosts(&self, format: &Format, fields: &Fields) -> bool {
+    fn has_clients_as_hosts(&self, format: &Format, fields: &ClientFields) -> bool {
         let Some(host) = &fields.host else { return false };
         let (mut hosts, mut clients) = (HashSet::new(), HashSet::new());
         let names: Vec<String> = [host].into_iter().chain(&fields.client).cloned().collect();

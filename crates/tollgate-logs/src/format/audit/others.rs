@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use super::fields::Fields;
+use super::fields::ClientFields;
 use super::{ClientReading, Clients, Sample, Unclear};
 use crate::attribute::AttributeSource;
 use crate::client::is_address;
@@ -108,7 +108,7 @@ impl Sample<'_> {
     }
 
     fn comparison(&self, format: &Format) -> Comparison {
-        let client_names = Fields::of(format).client;
+        let client_names = ClientFields::of(format).client;
         let places = self.places(format);
         let names: Vec<String> =
             client_names.iter().cloned().chain(places.iter().map(|place| place.name.clone())).collect();
@@ -190,7 +190,7 @@ impl Sample<'_> {
 
     /// The text behind the known fields, if it has addresses and a format can be written out that reads it.
     fn tail(&self, format: &Format, template: &Template) -> Option<(AddressField, Addresses)> {
-        let client_names = Fields::of(format).client;
+        let client_names = ClientFields::of(format).client;
         let mut longer = format.clone();
         let FormatShape::Template(parts) = &mut longer.shape else { return None };
         Template::push_text(&mut parts.parts, b" ");

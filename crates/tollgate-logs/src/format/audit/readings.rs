@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::fields::Fields;
+use super::fields::ClientFields;
 use super::head::{AddressFormat, LineHead};
 use super::{Sample, Unclear};
 use crate::client::{ClientText, holds_address, is_forwarded};
@@ -54,7 +54,7 @@ impl Sample<'_> {
     /// address.
     pub(super) fn named(&self, line: usize, format: &Format) -> Option<ClientReading> {
         let (mut client, mut different, mut lines, mut wrong) = (None, HashSet::new(), 0, 0);
-        self.each(format, &Fields::of(format).client, |place, texts| {
+        self.each(format, &ClientFields::of(format).client, |place, texts| {
             let Some(text) = texts.iter().flatten().next() else { return };
             lines += 1;
             wrong += usize::from(!matches!(ClientText::of(text), ClientText::Address | ClientText::Name));
@@ -100,7 +100,7 @@ impl Sample<'_> {
     /// Whether the format reads nearly all lines, each with one client.
     pub(in crate::format) fn reads(&self, format: &Format) -> bool {
         let (mut single, mut others) = (0, 0);
-        let requests = self.each(format, &Fields::of(format).client, |_, texts| {
+        let requests = self.each(format, &ClientFields::of(format).client, |_, texts| {
             let is_single = |text: &&&[u8]| matches!(ClientText::of(text), ClientText::Address);
             let is_one = texts.iter().flatten().next().filter(is_single).is_some();
             (single, others) = (single + usize::from(is_one), others + usize::from(!is_one));
@@ -116,7 +116,7 @@ impl Sample<'_> {
 
     /// Whether the format takes this for the client of the line.
     fn takes(&self, format: &Format, line: usize, client: &[u8]) -> bool {
-        let fields = Fields::of(format);
+        let fields = ClientFields::of(format);
         let mut is_it = false;
         self.each(format, &fields.client, |place, texts| {
             is_it |= place == line && texts.iter().flatten().next() == Some(&client);
@@ -130,7 +130,7 @@ impl Sample<'_> {
         let name = if written.is_list {
             vec!["http_x_forwarded_for".to_owned()]
         } else {
-            Fields::of(&format).client
+            ClientFields::of(&format).client
         };
         let mut different = HashSet::new();
         let (mut lines, mut wrong) = (0, 0);
@@ -177,7 +177,7 @@ impl Sample<'_> {
         &self,
         line: usize,
         format: &Format,
-        fields: &Fields,
+        fields: &ClientFields,
     ) -> Vec<ClientReading> {
         let is_json = matches!(format.shape, FormatShape::Objects(_));
         let mut readings = Vec::new();

@@ -26,7 +26,7 @@ pub(crate) struct Objects {
 
 /// The wanted fields, as a tree of names.
 #[derive(Debug)]
-pub(crate) struct Fields {
+pub(crate) struct FieldTree {
     /// The first is the root.
     nodes: Vec<Node>,
     /// In the order in which they are preferred.
@@ -58,7 +58,7 @@ struct Node {
 const REMEMBERED: usize = 64;
 const LONGEST_REMEMBERED: usize = 64;
 
-impl Fields {
+impl FieldTree {
     /// # Errors
     ///
     /// The header that an attribute asks for, if there is no rule where headers are.
