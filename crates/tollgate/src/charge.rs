@@ -23,12 +23,12 @@ pub struct PolicyQuota {
     on_store_failure: Option<OnStoreFailure>,
     /// A digest of the scope, 128 bits.
     scope_digest: u128,
-    scope: Arc<Scope>,
+    scope: Arc<CounterScope>,
 }
 
 /// The part of a counter's identity that is not its key.
 #[derive(PartialEq, Eq)]
-struct Scope {
+struct CounterScope {
     policy: Box<str>,
     /// The windows in their written form.
     windows: Box<str>,
@@ -60,7 +60,7 @@ impl PolicyQuota {
         let windows = quota.windows().to_string().into_boxed_str();
         let scope_digest = digest_function().hash(&encoded(policy, &windows)).as_u128();
         let (count_denied, on_store_failure) = (CountDenied::No, None);
-        let scope = Arc::new(Scope { policy: policy.into(), windows });
+        let scope = Arc::new(CounterScope { policy: policy.into(), windows });
         Self { quota, count_denied, on_store_failure, scope_digest, scope }
     }
 

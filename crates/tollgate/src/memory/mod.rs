@@ -53,7 +53,7 @@ use crate::store::{Answer, Full, QuotaStates, Step, Store, StoreError};
 use crate::{Charge, CountDenied, Counter, Mark, QuotaState, Timestamp};
 
 /// A step without room wrote nothing; whether a step back of the clock has to move one of its counters.
-struct Unmoved(bool);
+struct RefusedStep(bool);
 
 /// Requests of a batch whose counters are prefetched together: about as many as a core can wait for.
 const BATCH: usize = 16;
@@ -529,7 +529,7 @@ impl<C: Clock> Inner<C> {
         needs: Needs,
         take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, Full> {
-        self.try_locked(charges, fingerprints, needs, take).map_err(|unmoved| self.refuse(charges, unmoved))
+        self.try_locked(charges, fingerprints, needs, take).map_err(|refused| self.refuse(charges, refused))
     }
 
     /// Takes a step under locks, and repeats it while it has no room but other shards do. Without room, it writes
@@ -542,7 +542,7 @@ impl<C: Clock> Inner<C> {
         fingerprints: &[Fingerprint],
         needs: Needs,
         mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
-    ) -> Result<A, Unmoved> {
+    ) -> Result<A, RefusedStep> {
         loop {
             let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs);
             let no_room = match take(&mut step) {
@@ -553,13 +553,13 @@ impl<C: Clock> Inner<C> {
             let has_to_move = step.give_up();
             match no_room {
                 NoRoom::UnderCap if self.table.make_room_anywhere(self.time.coarse()) => {}
-                NoRoom::UnderCap | NoRoom::InShard => return Err(Unmoved(has_to_move)),
+                NoRoom::UnderCap | NoRoom::InShard => return Err(RefusedStep(has_to_move)),
             }
         }
     }
 
     /// Refuses a step for lack of room. Its counters are moved back all the same (rule 12).
-    fn refuse(&self, charges: &[Charge<'_>], Unmoved(has_to_move): Unmoved) -> Full {
+    fn refuse(&self, charges: &[Charge<'_>], RefusedStep(has_to_move): RefusedStep) -> Full {
         if has_to_move {
             drop(self.lock(charges));
         }
