@@ -84,8 +84,8 @@ impl InvalidRequest {
     /// # Errors
     ///
     /// If it costs more than any limit has.
-    pub fn units(number: usize, own: Option<u64>, of_request: u32) -> Result<u32, Self> {
-        own.map_or(Ok(of_request.max(1)), |hits| u32::try_from(hits).map_err(|_| Self::TooManyHits(number)))
+    pub fn units(number: usize, own: Option<u64>, request_hits: u32) -> Result<u32, Self> {
+        own.map_or(Ok(request_hits.max(1)), |hits| u32::try_from(hits).map_err(|_| Self::TooManyHits(number)))
     }
 
     /// Returns the unit of the limit that the descriptor of this number brings.

@@ -54,7 +54,7 @@ pub(crate) struct HitTable {
 struct SeriesTable {
     hits: HashMap<Series, CountedSeries>,
     /// The number of series named by requests, by domain.
-    of_requests: HashMap<Box<str>, usize>,
+    requested_counts: HashMap<Box<str>, usize>,
     /// The number of descriptors in domains that no file has.
     not_found: BTreeMap<Box<str>, u64>,
 }
@@ -93,11 +93,11 @@ impl HitTable {
     /// by the names of its levels; `None` if it came with the request.
     pub(crate) fn of_request(&self, series: Series, limit: Option<&Series>) -> Arc<Hits> {
         let mut table = self.table();
-        let SeriesTable { hits, of_requests, .. } = &mut *table;
+        let SeriesTable { hits, requested_counts, .. } = &mut *table;
         if let Some(known) = hits.get(&series) {
             return Arc::clone(&known.hits);
         }
-        let count = of_requests.entry(series.domain.clone()).or_default();
+        let count = requested_counts.entry(series.domain.clone()).or_default();
         if *count == Self::MAX_OF_REQUESTS {
             return Arc::clone(&hits.entry(Series::others(series.domain)).or_default().hits);
         }
@@ -125,14 +125,14 @@ impl HitTable {
     /// Drops the series of all other limits, and those of removed domains.
     pub(crate) fn keep(&self, limits: &HashSet<&Series>, domains: &HashSet<Box<str>>) {
         let mut table = self.table();
-        let SeriesTable { hits, of_requests, .. } = &mut *table;
+        let SeriesTable { hits, requested_counts, .. } = &mut *table;
         hits.retain(|series, counted| match &counted.limit {
             Some(limit) => limits.contains(limit),
             None => domains.contains(&series.domain),
         });
-        of_requests.clear();
+        requested_counts.clear();
         for (series, _) in hits.iter().filter(|(_, counted)| counted.is_of_request) {
-            *of_requests.entry(series.domain.clone()).or_default() += 1;
+            *requested_counts.entry(series.domain.clone()).or_default() += 1;
         }
     }
 

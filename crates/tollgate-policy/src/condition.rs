@@ -394,8 +394,12 @@ mod tests {
         let (patterns, values) = (words(['a', 'ä', '?', '*']), words(['a', 'ä', '€', '*']));
         for pattern in &patterns {
             for value in &values {
-                let (as_text, of_text) = (String::from_iter(pattern), String::from_iter(value));
-                assert_eq!(glob(&as_text, &of_text), reference(pattern, value), "{as_text} {of_text}");
+                let (pattern_text, value_text) = (String::from_iter(pattern), String::from_iter(value));
+                assert_eq!(
+                    glob(&pattern_text, &value_text),
+                    reference(pattern, value),
+                    "{pattern_text} {value_text}"
+                );
             }
         }
     }

@@ -288,9 +288,9 @@ fn requests_that_one_version_decides_show_no_differences() {
 /// One request had an address, so the gate held as if all newly denied ones were that client's.
 #[test]
 fn newly_denied_requests_without_a_client_are_no_answer_about_clients() {
-    let of_users =
+    let with_user_limit =
         |limit: u32| policies(&format!("policies: [{{ name: api, key: [user], quotas: [{limit}/1m] }}]"));
-    let mut replay = Replay::new(of_users(5), Some(of_users(500)), Options::default()).unwrap();
+    let mut replay = Replay::new(with_user_limit(5), Some(with_user_limit(500)), Options::default()).unwrap();
     for second in 0..20 {
         let ip = (second == 0).then_some(("ip", "192.0.2.1"));
         let attributes = [("user", "bob")].into_iter().chain(ip).collect();
@@ -348,9 +348,10 @@ fn newly_denied_clients_are_counted_by_policy_and_class() {
         assert_eq!(result.held, expected, "{gate}: {result:?}");
     }
     // A policy goes by the requests that it matches: that another one denied a client elsewhere is no excuse.
-    let of_pages = |limit: u32| POLICIES.replace("5/1m", &format!("{limit}/1m"));
+    let with_page_limit = |limit: u32| POLICIES.replace("5/1m", &format!("{limit}/1m"));
     let mut replay =
-        Replay::new(policies(&of_pages(1)), Some(policies(&of_pages(9))), Options::default()).unwrap();
+        Replay::new(policies(&with_page_limit(1)), Some(policies(&with_page_limit(9))), Options::default())
+            .unwrap();
     for (second, path) in (0..).zip(["/pages/1"; 25].into_iter().chain(["/login"; 2])) {
         let attributes = [("ip", "192.0.2.1"), ("path", path)].into_iter().collect();
         replay.request(Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();

@@ -104,8 +104,8 @@ proptest! {
             report.peaks.iter().zip([(PeakLength::Second, 1), (PeakLength::Minute, 60)])
         {
             prop_assert_eq!(peak.length, length);
-            let of_all = (peak.requests.requests, millis(&peak.requests.start));
-            prop_assert_eq!(Some(of_all), busiest(&all, seconds));
+            let offered = (peak.requests.requests, millis(&peak.requests.start));
+            prop_assert_eq!(Some(offered), busiest(&all, seconds));
             match busiest(&admitted, seconds) {
                 Some(most) => prop_assert_eq!((peak.admitted.requests, millis(&peak.admitted.start)), most),
                 None => prop_assert_eq!(peak.admitted.requests, 0),
@@ -146,20 +146,20 @@ proptest! {
     fn denied_requests_are_told_apart_by_their_status(lines in lines()) {
         let (report, outcomes) = replay(&lines, &TimeZone::UTC);
         let mut expected = BTreeMap::<(bool, Option<u16>), (u64, u64)>::new();
-        let mut of_none = BTreeMap::<(bool, Option<u16>), u64>::new();
+        let mut none_denied = BTreeMap::<(bool, Option<u16>), u64>::new();
         for ((.., path, status), outcome) in lines.iter().zip(&outcomes) {
             let key = (status.is_none(), *status);
             let (requests, denied) = expected.entry(key).or_default();
             *requests += 1;
             *denied += u64::from(*outcome == Outcome::Denied);
             if *path == "/none" {
-                *of_none.entry(key).or_default() += 1;
+                *none_denied.entry(key).or_default() += 1;
             }
         }
-        let reported = report.statuses.iter().map(|of_status| (of_status.status, (of_status.requests, of_status.denied)));
+        let reported = report.statuses.iter().map(|share| (share.status, (share.requests, share.denied)));
         prop_assert!(reported.eq(expected.into_iter().map(|((_, status), counts)| (status, counts))));
         let by_policy = report.policies[2].denied_by_status.iter().map(|noted| (noted.status, noted.denied));
-        prop_assert!(by_policy.eq(of_none.into_iter().map(|((_, status), denied)| (status, denied))));
+        prop_assert!(by_policy.eq(none_denied.into_iter().map(|((_, status), denied)| (status, denied))));
     }
 }
 

@@ -34,13 +34,13 @@ mod naive {
         pub(crate) requests: Vec<usize>,
         pub(crate) clients: HashSet<u8>,
         /// How many of them each policy denies.
-        pub(crate) of_policies: Vec<u64>,
+        pub(crate) by_policy: Vec<u64>,
     }
 
     pub(crate) fn replay(policies: &[Policy], lines: &[Line]) -> Denials {
         let mut counts: Vec<Counts> = policies.iter().map(|_| Counts::default()).collect();
         let mut denials =
-            Denials { requests: Vec::new(), clients: HashSet::new(), of_policies: vec![0; policies.len()] };
+            Denials { requests: Vec::new(), clients: HashSet::new(), by_policy: vec![0; policies.len()] };
         for (place, &(time, client, is_login, cost)) in lines.iter().enumerate() {
             let mut open = Vec::new();
             let mut denying = HashSet::new();
@@ -72,7 +72,7 @@ mod naive {
             } else {
                 denials.requests.push(place);
                 denials.clients.insert(client);
-                denying.into_iter().for_each(|number| denials.of_policies[number] += 1);
+                denying.into_iter().for_each(|number| denials.by_policy[number] += 1);
             }
         }
         denials
@@ -208,8 +208,8 @@ proptest! {
         prop_assert_eq!(&denied, &expected.requests);
         prop_assert_eq!(report.requests, lines.len() as u64);
         prop_assert_eq!(report.denied_clients, expected.clients.len() as u64);
-        let of_policies: Vec<u64> = report.policies.iter().map(|policy| policy.denied).collect();
-        prop_assert_eq!(of_policies, expected.of_policies);
+        let denials: Vec<u64> = report.policies.iter().map(|policy| policy.denied).collect();
+        prop_assert_eq!(denials, expected.by_policy);
         prop_assert!(report.most_denied.iter().map(|client| client.denied).sum::<u64>() == report.denied);
     }
 

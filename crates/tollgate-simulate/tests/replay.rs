@@ -223,7 +223,7 @@ fn a_client_may_be_in_several_classes_and_denied_in_some() {
 fn known_clients_are_a_class_that_goes_before_others() {
     let bots = ["bot=user_agent: '*bot*'".to_owned()];
     let known = |attribute, text| KnownClients { attribute, file: "known.txt", text };
-    let of_classes = |known| {
+    let class_figures = |known| {
         let classes = Classes::parse(&bots, Some(known)).unwrap_or_else(|error| panic!("{error}"));
         let report = replay(TWO, None, Options { classes, ..Options::default() }, &REQUESTS);
         let figures = |classes: &[ClassReport]| -> Vec<(String, u64, u64)> {
@@ -236,9 +236,9 @@ fn known_clients_are_a_class_that_goes_before_others() {
         figures(&report.classes)
     };
     let class = |name: &str, requests, denied| (name.to_owned(), requests, denied);
-    let by_address = of_classes(known("ip", "# offices\n192.0.2.1\n9.0.0.0/8\n"));
+    let by_address = class_figures(known("ip", "# offices\n192.0.2.1\n9.0.0.0/8\n"));
     assert_eq!(by_address, [class("known", 5, 1), class("bot", 0, 0), class("others", 2, 0)]);
-    let by_program = of_classes(known("user_agent", "Mozilla/5.0\n"));
+    let by_program = class_figures(known("user_agent", "Mozilla/5.0\n"));
     assert_eq!(by_program, [class("known", 6, 1), class("bot", 1, 0), class("others", 0, 0)]);
     let error = Classes::parse(&[], Some(known("ip", "192.0.2.1\nalice\n"))).unwrap_err().to_string();
     assert!(error.contains("known.txt:2"), "{error}");

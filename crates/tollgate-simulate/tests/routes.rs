@@ -103,23 +103,23 @@ fn figures_of_routes_are_those_of_a_count_by_hand() {
         report.routes.iter().map(|route| (route.method.as_deref().unwrap(), route.route.as_str())).collect();
     assert_eq!(found, expected.keys().copied().collect());
     for route in &report.routes {
-        let of_route = &expected[&(route.method.as_deref().unwrap(), route.route.as_str())];
-        let clients: BTreeSet<u32> = of_route.iter().map(|asked| asked.client).collect();
-        assert_eq!((route.requests, route.clients), (of_route.len() as u64, clients.len() as u64));
+        let visits = &expected[&(route.method.as_deref().unwrap(), route.route.as_str())];
+        let clients: BTreeSet<u32> = visits.iter().map(|asked| asked.client).collect();
+        assert_eq!((route.requests, route.clients), (visits.len() as u64, clients.len() as u64));
         for (length, busiest) in [(1_000, &route.busiest_second), (60_000, &route.busiest_minute)] {
             let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
-            of_route.iter().for_each(|asked| *counts.entry(asked.millis / length).or_default() += 1);
+            visits.iter().for_each(|asked| *counts.entry(asked.millis / length).or_default() += 1);
             assert_eq!(busiest.as_ref().unwrap().requests, *counts.values().max().unwrap());
         }
-        let failed = of_route.iter().filter(|asked| asked.status / 100 == 4).count() as u64;
-        let said = route.statuses.iter().find(|of_class| of_class.class == "4xx");
-        assert_eq!(said.map_or(0, |of_class| of_class.requests), failed);
+        let failed = visits.iter().filter(|asked| asked.status / 100 == 4).count() as u64;
+        let said = route.statuses.iter().find(|count| count.class == "4xx");
+        assert_eq!(said.map_or(0, |count| count.requests), failed);
     }
     assert!(report.routes.is_sorted_by(|one, next| one.requests >= next.requests));
 }
 
 /// What `suggest --match` says of the requests of a route.
-fn suggestion(of_route: &[&Visit]) -> Suggestion {
+fn suggestion(visits: &[&Visit]) -> Suggestion {
     let mut survey = Survey::new(SurveyOptions {
         identity: Identity::of_word("ip").unwrap(),
         window: "1/1m".parse().unwrap(),
@@ -132,7 +132,7 @@ fn suggestion(of_route: &[&Visit]) -> Suggestion {
         known: Classes::default(),
         zone: TimeZone::UTC,
     });
-    for asked in of_route {
+    for asked in visits {
         let name = name(asked.client);
         let attributes = [("ip", name.as_str())].into_iter().collect();
         survey.request(&Hit::new(Timestamp::from_unix_millis(MONDAY + asked.millis), attributes));
@@ -157,11 +157,11 @@ fn limits_of_routes_are_those_of_suggest_and_deny_what_they_say() {
     let report = report(&requests);
     let mut with_limit = 0;
     for route in &report.routes {
-        let of_route: Vec<&Visit> = requests
+        let visits: Vec<&Visit> = requests
             .iter()
             .filter(|asked| asked.route == route.route && Some(asked.method) == route.method.as_deref())
             .collect();
-        let expected = suggestion(&of_route).quota;
+        let expected = suggestion(&visits).quota;
         let Some(suggested) = &route.suggested else { panic!("{}", route.route) };
         assert_eq!((Some(suggested.limit), Some(suggested.budget)), (expected.limit, expected.proven_budget));
         assert_eq!(
@@ -172,7 +172,7 @@ fn limits_of_routes_are_those_of_suggest_and_deny_what_they_say() {
         let one_in = (1.0 / suggested.budget).round();
         assert!((1.0 - 1.0 / one_in).powf(suggested.fitted_clients as f64) <= 0.05);
         let mut minutes: BTreeMap<(u32, i64), u64> = BTreeMap::new();
-        of_route
+        visits
             .iter()
             .for_each(|asked| *minutes.entry((asked.client, asked.millis / 60_000)).or_default() += 1);
         let above = minutes.iter().filter(|(_, asked)| **asked > suggested.limit);

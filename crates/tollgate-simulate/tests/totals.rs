@@ -156,25 +156,26 @@ fn check(
 ) -> Result<(usize, usize), TestCaseError> {
     let report = replay(&written(policies), requests, 3, max_clients);
     let mut totals = (0, 0);
-    for (place_of_role, of_role) in report.policies.iter().enumerate() {
-        let Some(number) = of_role.policy.strip_prefix('p').and_then(|number| number.parse::<usize>().ok())
+    for (policy_index, policy_report) in report.policies.iter().enumerate() {
+        let Some(number) =
+            policy_report.policy.strip_prefix('p').and_then(|number| number.parse::<usize>().ok())
         else {
             continue;
         };
-        let own = of_role.quotas.iter().filter(|quota| quota.of_override_in_line.is_none());
+        let own = policy_report.quotas.iter().filter(|quota| quota.of_override_in_line.is_none());
         let points = own.enumerate().flat_map(|(place, quota)| {
             quota.curve.points.iter().map(move |point| (place, point, &quota.curve))
         });
         for (place, point, curve) in points {
             let mut changed = policies.to_vec();
             let Policy { quotas, candidates, .. } = &mut changed[number];
-            let list = if of_role.role == Role::Candidate { candidates } else { quotas };
+            let list = if policy_report.role == Role::Candidate { candidates } else { quotas };
             list[place].limit = point.limit;
             let under = replay(&written(&changed), requests, 0, max_clients);
             totals.0 += usize::from(point.total_denied.is_some());
             totals.1 += usize::from(point.total_denied_clients.is_some());
-            let replayed = under.policies[place_of_role].quotas[place].curve.at(point.limit).unwrap();
-            is_of(point, curve, of_role.role, &under, replayed)?;
+            let replayed = under.policies[policy_index].quotas[place].curve.at(point.limit).unwrap();
+            is_of(point, curve, policy_report.role, &under, replayed)?;
         }
     }
     Ok(totals)
@@ -230,10 +231,10 @@ proptest! {
     /// that count the clients of the report have their clients too.
     #[test]
     fn a_calculated_total_is_what_the_changed_file_denies(policies in policies(Kind::Apart), requests in requests(0..3)) {
-        let (of_requests, of_clients) = check(&policies, &requests, 1_000)?;
-        prop_assert!(of_requests > 0);
+        let (with_totals, with_client_totals) = check(&policies, &requests, 1_000)?;
+        prop_assert!(with_totals > 0);
         if policies.iter().all(|policy| policy.head.ends_with("[ip]")) {
-            prop_assert_eq!(of_clients, of_requests);
+            prop_assert_eq!(with_client_totals, with_totals);
         }
     }
 }
@@ -259,9 +260,9 @@ fn policies_that_meet_in_one_request_have_no_calculated_total() {
         (0..).zip(paths.iter().cycle().take(40)).map(request).collect()
     };
     let totals = |paths: &[usize]| check(&policies, &requests(paths), 1_000).unwrap();
-    let (of_apart, of_met) = (totals(&[0, 1]), totals(&[0, 1, 3]));
-    assert!(of_apart.0 > 2 && of_apart.0 == of_apart.1, "{of_apart:?}");
-    assert_eq!(of_met, (0, 0));
+    let (apart_totals, met_totals) = (totals(&[0, 1]), totals(&[0, 1, 3]));
+    assert!(apart_totals.0 > 2 && apart_totals.0 == apart_totals.1, "{apart_totals:?}");
+    assert_eq!(met_totals, (0, 0));
 }
 
 /// Of two lists that apply to the readings of a path, the stricter one decides; which one that is, depends on the

@@ -59,7 +59,7 @@ fn items(items: &[(&str, &[(&str, i64)])]) -> Vec<(String, Vec<(String, i64)>)> 
     let parameters = |parameters: &[(&str, i64)]| {
         parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     };
-    items.iter().map(|(name, of_item)| ((*name).to_owned(), parameters(of_item))).collect()
+    items.iter().map(|(name, item_parameters)| ((*name).to_owned(), parameters(item_parameters))).collect()
 }
 
 #[test]

@@ -89,8 +89,8 @@ fn a_rotated_file_comes_before_the_next_one() {
     for order in [Order::default(), Order::SORT] {
         let options = Options { order, ..Options::default() };
         let (found, ..) = read_all(vec![log(&newer), log(&older)], options);
-        let of_rotation = &times(&found)[2..5];
-        assert_eq!(of_rotation, ["16:00:05.166666 /3", "16:00:05.5 /1", "16:00:05.833333 /2"]);
+        let rotation = &times(&found)[2..5];
+        assert_eq!(rotation, ["16:00:05.166666 /3", "16:00:05.5 /1", "16:00:05.833333 /2"]);
     }
     // The newer file begins with the end of a request of an hour, which began before all that is in the older one.
     let of = |name: &str, lines: [(u32, u32); 3]| {

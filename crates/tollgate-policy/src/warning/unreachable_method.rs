@@ -16,8 +16,8 @@ pub(super) fn unreachable_methods(policy: &Policy) -> Vec<String> {
 /// Adds the patterns that are compared with regard to case, and have lower-case letters.
 fn add_unreachable(test: &Test, patterns: &mut Vec<String>) {
     match test {
-        Test::OneOf(of_test) => {
-            patterns.extend(of_test.iter().filter(|pattern| has_lower_case(pattern)).map(Pattern::to_string));
+        Test::OneOf(methods) => {
+            patterns.extend(methods.iter().filter(|pattern| has_lower_case(pattern)).map(Pattern::to_string));
         }
         Test::Matches(expression) if fits_only_lower_case(expression) => {
             patterns.push(expression.as_str().to_owned());

@@ -88,9 +88,9 @@ fn a_quota_alone_stands_for_a_list_of_it() {
         };
         let (alone, listed) = (with(quota), with(&format!("[{quota}]")));
         let rules = |policy: &Policy| {
-            let of_overrides =
+            let override_specs =
                 policy.overrides().iter().flat_map(|over| over.quota_specs().chain(over.candidate_specs()));
-            let rules = policy.quota_specs().chain(policy.candidate_specs()).chain(of_overrides);
+            let rules = policy.quota_specs().chain(policy.candidate_specs()).chain(override_specs);
             rules.map(|rule| rule.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(rules(&alone), rules(&listed));

@@ -193,11 +193,11 @@ impl Policy {
                 }
             }
         }
-        let of_limit = |quota: &'a Quota| match quota {
+        let limit_attribute = |quota: &'a Quota| match quota {
             Quota::Fixed(_) => None,
             Quota::By { attribute, .. } => Some(attribute.as_str()),
         };
-        names.extend(lists.into_iter().flatten().filter_map(of_limit));
+        names.extend(lists.into_iter().flatten().filter_map(limit_attribute));
         names
     }
 }

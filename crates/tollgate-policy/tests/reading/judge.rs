@@ -44,7 +44,7 @@ pub(crate) enum Outcome {
     Wrong {
         policies: BTreeSet<String>,
         unreadable: BTreeSet<String>,
-        of_others: BTreeSet<String>,
+        foreign: BTreeSet<String>,
     },
     Counted {
         deciding: Vec<Counted>,
@@ -219,7 +219,7 @@ fn readings_in(file: &File, lines: &Lines, values: &Values) -> [Option<bool>; 2]
 fn before_any_count(file: &File, values: &Values) -> Option<Outcome> {
     let names = |lines: &Lines| values.unreadable(lines.iter().map(|(name, _)| name.as_str()));
     let undecided =
-        |unreadable| Outcome::Wrong { policies: BTreeSet::new(), unreadable, of_others: BTreeSet::new() };
+        |unreadable| Outcome::Wrong { policies: BTreeSet::new(), unreadable, foreign: BTreeSet::new() };
 
     let (mut exempt, mut may_exempt) = (BTreeSet::new(), BTreeSet::new());
     match is_allowed(file, values) {
@@ -254,12 +254,12 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
         would_deny.insert("deny".to_owned());
     }
     // A reading without any policy is unmatched, even if another reading has one.
-    let both = |[one, other]: [bool; 2], [next, of_other]: [Option<bool>; 2]| {
-        [one | (next == Some(true)), other | (of_other == Some(true))]
+    let both = |[normalized, sent]: [bool; 2], [next_normalized, next_sent]: [Option<bool>; 2]| {
+        [normalized | (next_normalized == Some(true)), sent | (next_sent == Some(true))]
     };
     let mut matched = both([false, false], readings_in(file, &file.allow, values));
     let (mut wrong, mut unknown, mut unread) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut of_others = BTreeSet::new();
+    let mut foreign = BTreeSet::new();
     let (mut deciding, mut tried) = (Vec::new(), Vec::new());
     for policy in &file.policies {
         let readings = readings_of(file, policy, values);
@@ -277,7 +277,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
             _ => continue,
         }
         if values.within.as_ref().is_some_and(|within| !within.contains(&policy.name)) {
-            of_others.insert(policy.name.clone());
+            foreign.insert(policy.name.clone());
             continue;
         }
         let who = who(&counting.key, values);
@@ -329,8 +329,8 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
             Err(Lack::Unreadable(names)) => unread.extend(names),
         }
     }
-    if !wrong.is_empty() || !unread.is_empty() || !of_others.is_empty() {
-        return Outcome::Wrong { policies: wrong, unreadable: unread, of_others };
+    if !wrong.is_empty() || !unread.is_empty() || !foreign.is_empty() {
+        return Outcome::Wrong { policies: wrong, unreadable: unread, foreign };
     }
     if matched != [true, true] && file.denies_unmatched == Some(true) && file.mode == Mode::Enforce {
         return Outcome::DeniedAsUnmatched;

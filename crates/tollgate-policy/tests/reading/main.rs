@@ -51,7 +51,7 @@ struct Tally {
     unknown: u64,
     wrong: u64,
     unreadable: u64,
-    of_others: u64,
+    foreign: u64,
     charged: u64,
     tried: u64,
     would_deny: u64,
@@ -90,14 +90,14 @@ fn prove() {
     let Search { files, tally, found } = &search;
     println!(
         "\nRESULT prove/policies files={files} requests={} seconds={seconds:.0} charged={} exempt={} denied={} \
-         wrong={} unreadable={} of_others={} read_twice={} violations={}",
+         wrong={} unreadable={} foreign={} read_twice={} violations={}",
         tally.requests,
         tally.charged,
         tally.exempt,
         tally.unmatched + tally.listed + tally.unknown,
         tally.wrong,
         tally.unreadable,
-        tally.of_others,
+        tally.foreign,
         tally.read_twice,
         u8::from(found.is_some())
     );
@@ -187,7 +187,7 @@ impl Tally {
             Outcome::DeniedAsUnmatched => self.unmatched += 1,
             Outcome::DeniedAsListed => self.listed += 1,
             Outcome::DeniedAsUnknown(_) => self.unknown += 1,
-            Outcome::Wrong { of_others, .. } if !of_others.is_empty() => self.of_others += 1,
+            Outcome::Wrong { foreign, .. } if !foreign.is_empty() => self.foreign += 1,
             Outcome::Wrong { unreadable, .. } if !unreadable.is_empty() => self.unreadable += 1,
             Outcome::Wrong { .. } => self.wrong += 1,
             Outcome::Counted { deciding, tried, would_deny } => {
@@ -206,7 +206,7 @@ impl Tally {
         self.unknown += other.unknown;
         self.wrong += other.wrong;
         self.unreadable += other.unreadable;
-        self.of_others += other.of_others;
+        self.foreign += other.foreign;
         self.charged += other.charged;
         self.tried += other.tried;
         self.would_deny += other.would_deny;
@@ -223,14 +223,14 @@ impl Tally {
             unknown,
             wrong,
             unreadable,
-            of_others,
+            foreign,
             charged,
             tried,
             would_deny,
             read_twice,
         } = *self;
         let outcomes = [
-            exempt, unmatched, listed, unknown, wrong, unreadable, of_others, charged, tried, would_deny,
+            exempt, unmatched, listed, unknown, wrong, unreadable, foreign, charged, tried, would_deny,
             read_twice,
         ];
         let rarest = outcomes.into_iter().min();

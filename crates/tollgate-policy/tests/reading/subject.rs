@@ -198,8 +198,8 @@ impl Whos {
                 Err(Refusal::Undecided { attribute, unknown: UnknownValue::Wrong }),
                 Outcome::Wrong { unreadable, .. },
             ) => unreadable.contains(attribute.as_ref()),
-            (Err(Refusal::OtherPolicy { policy }), Outcome::Wrong { of_others, .. }) => {
-                of_others.contains(policy.as_ref())
+            (Err(Refusal::OtherPolicy { policy }), Outcome::Wrong { foreign, .. }) => {
+                foreign.contains(policy.as_ref())
             }
             (Ok(Found::Charge(matched)), Outcome::Counted { deciding, tried, would_deny }) => {
                 self.are_charged(of, deciding.clone(), matched.enforced().collect())?;

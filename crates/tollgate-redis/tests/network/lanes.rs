@@ -16,8 +16,8 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn servers() -> [(Server, String); 2] {
     let (single, node) = (Server::start(Software::Redis), cluster_of_one(Software::Redis));
     let urls = [format!("redis://{}", single.address()), format!("redis+cluster://{}", node.address())];
-    let [of_single, of_node] = urls;
-    [(single, of_single), (node, of_node)]
+    let [single_url, node_url] = urls;
+    [(single, single_url), (node, node_url)]
 }
 
 /// Charges a unit of all these quotas for each of so many keys, all at once. What each was told.

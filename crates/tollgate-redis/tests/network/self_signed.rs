@@ -79,15 +79,15 @@ async fn a_self_signed_certificate_is_trusted_if_it_is_given_and_its_name_dates_
                 Some(rustls::Error::InvalidCertificate(error)) => error,
                 other => panic!("{other:?}"),
             };
-        let of_other_host = refused(&other_host, &other_host, &other_host).await;
+        let other_host_error = refused(&other_host, &other_host, &other_host).await;
         assert!(
-            matches!(of_other_host, CertificateError::NotValidForNameContext { .. }),
-            "{of_other_host:?}"
+            matches!(other_host_error, CertificateError::NotValidForNameContext { .. }),
+            "{other_host_error:?}"
         );
-        let of_expired = refused(&expired, &expired, &expired).await;
-        assert!(matches!(of_expired, CertificateError::ExpiredContext { .. }), "{of_expired:?}");
-        let of_same_name = refused(&right, &same_name, &same_name).await;
-        assert!(format!("{of_same_name:?}").contains("CaUsedAsEndEntity"), "{of_same_name:?}");
+        let expiry_error = refused(&expired, &expired, &expired).await;
+        assert!(matches!(expiry_error, CertificateError::ExpiredContext { .. }), "{expiry_error:?}");
+        let same_name_error = refused(&right, &same_name, &same_name).await;
+        assert!(format!("{same_name_error:?}").contains("CaUsedAsEndEntity"), "{same_name_error:?}");
         assert_eq!(refused(&right, &right, &same_name).await, CertificateError::BadSignature);
     }
 }

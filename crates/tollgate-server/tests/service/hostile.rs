@@ -149,8 +149,8 @@ fn logs_once_that_no_connection_can_be_accepted() {
         few_files.args(["-c", r#"ulimit -n 24; exec "$@""#, "sh", env!("CARGO_BIN_EXE_tollgate")]);
         let server = Server::start_by(few_files, &["--limit", "5/1d"]);
         // The fewest that are served on each listener are too many for so low a limit.
-        let of_both = |_| [server.connect(), Connection::open(server.admin)];
-        let connections: Vec<_> = (0..20).map(of_both).collect();
+        let connection_pair = |_| [server.connect(), Connection::open(server.admin)];
+        let connections: Vec<_> = (0..20).map(connection_pair).collect();
         // Real time: the service takes the connections meanwhile, or not.
         std::thread::sleep(wait);
         drop(connections);

@@ -59,7 +59,7 @@ fn frames_against_the_rules_leave_no_line_each() {
     let server = Server::start(&["--limit", "5/1d"]);
     let head = |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &request("GET", "/healthz"));
     let reset = |stream| frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
-    let of_http1 = fields(&[
+    let http1_fields = fields(&[
         (":method", "GET"),
         (":scheme", "http"),
         (":path", "/healthz"),
@@ -72,7 +72,7 @@ fn frames_against_the_rules_leave_no_line_each() {
     let floods = [
         on_each(&|stream| [head(stream), reset(stream)].concat()),
         on_each(&|stream| [head(stream), frame(DATA, 0, stream, b"late")].concat()),
-        on_each(&|stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &of_http1)),
+        on_each(&|stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &http1_fields)),
         on_each(&|stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &fields(&[(":method", "GET")]))),
         on_each(&|stream| [head(stream), frame(WINDOW_UPDATE, 0, stream, &[0x7f; 4])].concat()),
         frame(SETTINGS, ACK, 0, b"").repeat(100),

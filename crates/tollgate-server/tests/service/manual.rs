@@ -128,10 +128,10 @@ struct Described {
 
 /// The metrics of a scrape in the OpenMetrics format, by the names of their samples.
 fn described(text: &str) -> Vec<Described> {
-    let of_kind =
+    let comments =
         |start: &'static str| text.lines().filter_map(move |line| line.strip_prefix(start)?.split_once(' '));
-    let helps: BTreeMap<&str, &str> = of_kind("# HELP ").collect();
-    let described = of_kind("# TYPE ").map(|(name, kind)| Described {
+    let helps: BTreeMap<&str, &str> = comments("# HELP ").collect();
+    let described = comments("# TYPE ").map(|(name, kind)| Described {
         name: match kind {
             "counter" => format!("{name}_total"),
             "info" => format!("{name}_info"),

@@ -159,8 +159,8 @@ fn the_age_of_policies_is_the_time_since_the_file_matched_them() {
     fs::write(&service.file, POLICIES).expect("it can be written");
     assert_eq!(reload(), 200);
     assert!(age() <= mended.elapsed());
-    let of_flags = Server::start(&["--limit", "1/1d"]);
-    assert_eq!(of_flags.metric("tollgate_policies_age_seconds"), None, "flags do not grow old");
+    let flag_server = Server::start(&["--limit", "1/1d"]);
+    assert_eq!(flag_server.metric("tollgate_policies_age_seconds"), None, "flags do not grow old");
 }
 
 #[test]
@@ -203,12 +203,12 @@ fn expect_exported(selectors: &[String], exported: &[String]) {
     for selector in selectors {
         // A text may speak of a histogram as a whole.
         let is_named = |line: &&String| [name(line), &family(name(line))].contains(&name(selector));
-        let of_name: Vec<&String> = exported.iter().filter(is_named).collect();
-        assert!(!of_name.is_empty(), "{selector} is not exported");
+        let samples: Vec<&String> = exported.iter().filter(is_named).collect();
+        assert!(!samples.is_empty(), "{selector} is not exported");
         for (label, values) in matchers(selector) {
             for value in values.split('|') {
                 let wanted = format!("{label}=\"{value}\"");
-                assert!(of_name.iter().any(|line| line.contains(&wanted)), "{selector}: no {wanted}");
+                assert!(samples.iter().any(|line| line.contains(&wanted)), "{selector}: no {wanted}");
             }
         }
     }
@@ -337,9 +337,9 @@ fn serves_metrics_in_the_requested_format() {
             assert!(said.insert(name.to_owned(), kind.to_owned()).is_none(), "{line}");
         } else if !line.starts_with('#') {
             let name = line.split(['{', ' ']).next().expect("a name");
-            let of_histogram = ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end));
+            let histogram = ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end));
             let is_said = said.contains_key(name)
-                || of_histogram.is_some_and(|name| said.get(name).is_some_and(|kind| kind == "histogram"));
+                || histogram.is_some_and(|name| said.get(name).is_some_and(|kind| kind == "histogram"));
             assert!(is_said, "{line}");
         }
     }

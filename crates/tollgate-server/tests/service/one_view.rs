@@ -226,19 +226,19 @@ policies:
     let mut middleware = RateLimitLayer::builder(rule).build().expect("it is valid").layer(Handler);
     for (path, status) in [("/both", 429), ("/one", 420), ("/user", 429), ("/nowhere", 403)] {
         let body = json!({ "attributes": { "method": "GET", "path": path, "ip": "192.0.2.1" } }).to_string();
-        let of_service = server.post("/v1/check", &body);
-        assert_eq!(of_service.status, status, "{path}");
+        let checked = server.post("/v1/check", &body);
+        assert_eq!(checked.status, status, "{path}");
         let mut request = http::Request::get(path).body(()).expect("a request");
         request.extensions_mut().insert(Peer(([192, 0, 2, 1], 1).into()));
         let reply = block_on(middleware.call(request)).expect("it never fails");
         assert_eq!(reply.status().as_u16(), status, "{path}");
         let body = block_on(reply.into_body().collect()).expect("it is whole").to_bytes();
-        let of_middleware = serde_json::from_slice(&body).expect("it is JSON");
+        let middleware_answer = serde_json::from_slice(&body).expect("it is JSON");
 
         // A layer has no version of its policies, and the times of two requests differ.
-        let mut of_service = of_service.json();
-        assert!(of_service.as_object_mut().expect("an object").remove("version").is_some());
-        assert_eq!(timeless(of_middleware), timeless(of_service), "{path}");
+        let mut service_answer = checked.json();
+        assert!(service_answer.as_object_mut().expect("an object").remove("version").is_some());
+        assert_eq!(timeless(middleware_answer), timeless(service_answer), "{path}");
     }
 }
 

@@ -307,9 +307,9 @@ fn metrics_are_answered_over_tls_to_clients_without_a_certificate() {
     let metrics = server.metrics.expect("it listens for metrics");
     assert!(server.said.iter().any(|line| line.contains(&format!("metrics https://{metrics}"))));
     let client = setup.client(None);
-    let of_metrics = |path: &str| client.get(metrics, path).expect("no certificate is needed").0;
-    assert_eq!(["/metrics", "/healthz", "/readyz"].map(of_metrics), [200; 3]);
-    assert_eq!([CHECK, "/v1/policies"].map(of_metrics), [404; 2]);
+    let metrics_status = |path: &str| client.get(metrics, path).expect("no certificate is needed").0;
+    assert_eq!(["/metrics", "/healthz", "/readyz"].map(metrics_status), [200; 3]);
+    assert_eq!([CHECK, "/v1/policies"].map(metrics_status), [404; 2]);
     Connection::open(metrics).ask(&get("/metrics")).assert_problem(400, None);
     for address in [server.public, server.admin] {
         let error = client.get(address, "/healthz").expect_err("a certificate is needed").to_string();

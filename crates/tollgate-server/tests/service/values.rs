@@ -194,13 +194,13 @@ async fn fates(policies: &str) -> Vec<(&'static str, [ChargeFate; 6])> {
     let house = House::open(policies).await;
     let mut fates = Vec::new();
     for (number, cell) in CELLS.iter().enumerate() {
-        let mut of_doors = [ChargeFate::Uncounted; 6];
-        for (door, fate) in DOORS.into_iter().zip(&mut of_doors) {
+        let mut door_fates = [ChargeFate::Uncounted; 6];
+        for (door, fate) in DOORS.into_iter().zip(&mut door_fates) {
             let place = door as u8;
             let asked = Asked { lines: cell.lines(place), ip: format!("10.0.{place}.{number}") };
             *fate = house.fate(door, &asked).await;
         }
-        fates.push((cell.name, of_doors));
+        fates.push((cell.name, door_fates));
     }
     fates
 }

@@ -874,25 +874,25 @@ policies:
 
 #[test]
 fn flags_override_the_store_of_the_file_which_is_read_at_the_start_only() {
-    let (of_file, of_flag) =
+    let (file_store, flag_store) =
         (servers::Server::start(Software::Redis), servers::Server::start(Software::Redis));
     let folder = Folder::new();
     let url = |store: &servers::Server| format!("redis://{}", store.address());
     let text =
-        |prefix: &str| format!("store: {{ url: \"{}\", prefix: {prefix} }}\n{}", url(&of_file), limit(3));
+        |prefix: &str| format!("store: {{ url: \"{}\", prefix: {prefix} }}\n{}", url(&file_store), limit(3));
     let file = folder.write("t.yaml", &text("one"));
     let patient = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
 
     let server =
-        serve(&file, &[&patient[..], &["--store", &url(&of_flag), "--store-prefix", "two"]].concat());
+        serve(&file, &[&patient[..], &["--store", &url(&flag_store), "--store-prefix", "two"]].concat());
     assert_eq!(server.get("/v1/check").json()["source"], "store");
-    assert_eq!(of_flag.command::<Vec<String>>(["KEYS", "two:*"]).len(), 1);
-    assert_eq!(of_file.command::<Vec<String>>(["KEYS", "*"]).len(), 0);
+    assert_eq!(flag_store.command::<Vec<String>>(["KEYS", "two:*"]).len(), 1);
+    assert_eq!(file_store.command::<Vec<String>>(["KEYS", "*"]).len(), 0);
     drop(server);
 
-    let server = serve(&file, &[&patient[..], &["--store", &url(&of_flag)]].concat());
+    let server = serve(&file, &[&patient[..], &["--store", &url(&flag_store)]].concat());
     assert_eq!(server.get("/v1/check").json()["source"], "store");
-    assert_eq!(of_flag.command::<Vec<String>>(["KEYS", "one:*"]).len(), 1, "the file's prefix holds");
+    assert_eq!(flag_store.command::<Vec<String>>(["KEYS", "one:*"]).len(), 1, "the file's prefix holds");
     drop(server);
 
     let server = serve(&file, &patient);
@@ -903,7 +903,7 @@ fn flags_override_the_store_of_the_file_which_is_read_at_the_start_only() {
         json!({ "replaced": false, "version": 1 })
     );
     assert_eq!(server.get("/v1/check").json()["used"], 2);
-    assert_eq!(of_file.command::<Vec<String>>(["KEYS", "one:*"]).len(), 1);
+    assert_eq!(file_store.command::<Vec<String>>(["KEYS", "one:*"]).len(), 1);
     server.signal("TERM");
     assert!(server.wait().1.contains("`store:` has changed"));
 }

@@ -39,10 +39,10 @@ impl App {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let arrivals = Arrivals::default();
-        let of_threads = Arc::clone(&arrivals);
+        let shared_arrivals = Arc::clone(&arrivals);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let arrivals = Arc::clone(&of_threads);
+                let arrivals = Arc::clone(&shared_arrivals);
                 thread::spawn(move || serve(stream, asks, &arrivals));
             }
         });

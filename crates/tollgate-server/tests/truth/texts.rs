@@ -89,7 +89,7 @@ fn paths() -> Vec<Vec<u8>> {
         bytes.filter(is_plain).map(|byte| format!("%{byte:02X}")).collect::<String>()
     };
     let long = |byte: &str| format!("?q={}", byte.repeat(LONG_QUERY / byte.len()));
-    let of_spellings = [
+    let spellings = [
         "/p/1".to_owned(),
         "/p/1".to_owned(),
         "//p/1".to_owned(),
@@ -110,5 +110,5 @@ fn paths() -> Vec<Vec<u8>> {
         "/p/10/\u{fc}\u{20ac}\u{1f600}".to_owned(),
         "/p/11/\u{1}\u{1f}\u{7f}".to_owned(),
     ];
-    of_spellings.map(String::into_bytes).to_vec()
+    spellings.map(String::into_bytes).to_vec()
 }

@@ -224,12 +224,12 @@ impl Stage<'_> {
 
     /// Waits until each log has all requests, and stops the server.
     fn logged(&self, front: Front) -> Vec<Log> {
-        let of_path = |path: &str| {
+        let count = |path: &str| {
             let name = format!("path={path}");
             let ledger = self.ledger.lock().expect("no client panics");
             ledger.entries().filter(|entry| entry.names.get("path") == Some(&name)).count()
         };
-        let paths = ["/client", "/named", "/slow/left", "/slow/long"].map(|path| (path, of_path(path)));
+        let paths = ["/client", "/named", "/slow/left", "/slow/long"].map(|path| (path, count(path)));
         until("all requests are logged", || {
             front.logs.iter().all(|log| paths.iter().all(|(path, count)| log.count(path) >= *count))
         });

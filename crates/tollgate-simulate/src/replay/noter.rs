@@ -269,9 +269,9 @@ impl Noter {
                     self.note_uncounted(request, trial.policy, role, Verdict::Denied, None);
                 }
                 TrialAnswer::Quotas(counted) => {
-                    let Some(of_match) = counting.next() else { continue };
-                    let takes = decision.is_allowed() || is_charged_though_denied(&of_match, decision);
-                    let charges = of_match.declared().zip(of_match.charges()).zip(counted);
+                    let Some(matched) = counting.next() else { continue };
+                    let takes = decision.is_allowed() || is_charged_though_denied(&matched, decision);
+                    let charges = matched.declared().zip(matched.charges()).zip(counted);
                     let charged = charges.map(|((quota, charge), state)| ChargedQuota {
                         quota,
                         cost: charge.cost(),

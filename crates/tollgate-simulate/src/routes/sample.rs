@@ -199,8 +199,8 @@ impl Folding<'_> {
     }
 
     fn set(&mut self, place: u32, target: u32) {
-        if let Some(of_place) = self.targets.get_mut(place as usize) {
-            *of_place = target;
+        if let Some(old) = self.targets.get_mut(place as usize) {
+            *old = target;
         }
     }
 }

@@ -45,8 +45,8 @@ impl Track {
         self.client_requests += u64::from(noted.client.is_some());
         self.denied += u64::from(noted.is_denied);
         let class = usize::from(noted.status / 100);
-        if let Some(of_class) = self.statuses.get_mut(if class < 6 { class } else { 0 }) {
-            *of_class += 1;
+        if let Some(count) = self.statuses.get_mut(if class < 6 { class } else { 0 }) {
+            *count += 1;
         }
         self.second.note(now, 1);
         self.minute.note(now, 1);

@@ -71,13 +71,13 @@ impl Liar {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::<Mutex<Shared>>::default();
-        let of_all = Arc::clone(&shared);
+        let listening = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming() {
-                if of_all.lock().unwrap().is_over {
+                if listening.lock().unwrap().is_over {
                     return;
                 }
-                carry(client.unwrap(), TcpStream::connect(server).unwrap(), &of_all);
+                carry(client.unwrap(), TcpStream::connect(server).unwrap(), &listening);
             }
         });
         Self { address, shared }

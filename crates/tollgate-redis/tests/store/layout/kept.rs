@@ -104,8 +104,8 @@ fn a_batch_of_many_counts_each_exactly() {
     let requests: Vec<&[Charge<'_>]> = charges.iter().map(|charge| &charge[..]).collect();
     let answers = block_on(store.charge_each(&requests));
     let admitted = |policy: usize| {
-        let of_policy = (0..400).filter(|turn| turn / 20 % 2 == policy);
-        of_policy.filter(|turn| answers[*turn].as_ref().unwrap().is_admitted()).count()
+        let turns = (0..400).filter(|turn| turn / 20 % 2 == policy);
+        turns.filter(|turn| answers[*turn].as_ref().unwrap().is_admitted()).count()
     };
     assert_eq!((admitted(0), admitted(1)), (7 * 20, 9 * 20));
     for key in &keys {

@@ -104,9 +104,9 @@ async fn a_counter_of_two_descriptors_is_charged_for_both() {
 async fn the_hits_of_a_descriptor_replace_those_of_the_request() {
     let (_folder, server) = with_policies(&[]);
     let wire = Wire::open(&server).await;
-    let hits = |of_request, of_descriptor| {
+    let hits = |request_hits, descriptor_hits| {
         let mut request = request(&[SEARCH]);
-        (request.hits_addend, request.descriptors[0].hits_addend) = (of_request, of_descriptor);
+        (request.hits_addend, request.descriptors[0].hits_addend) = (request_hits, descriptor_hits);
         request
     };
     assert_eq!(statuses(&call(&wire, hits(4, None)).await), [(OK, 6)]);

@@ -40,10 +40,10 @@ fn chart(screen: &mut Screen, report: &Report, timeline: &Timeline) {
     }
     let step = lasting(timeline.step_seconds as f64 * joined as f64);
     screen.section(format_args!("Over time, in steps of {step} from {}", moment(&timeline.start)));
-    let [height, of_denied] = HEIGHTS;
+    let [height, denied_height] = HEIGHTS;
     bars(screen, None, ("request", &requests), height);
     if report.denied > 0 {
-        bars(screen, Some(Paint::Red), ("denied request", &denied), of_denied);
+        bars(screen, Some(Paint::Red), ("denied request", &denied), denied_height);
     }
 }
 

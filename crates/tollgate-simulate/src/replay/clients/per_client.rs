@@ -93,8 +93,8 @@ impl<T: Clone + Default> PerClient<T> {
         self.grow(piece, last);
         for (client, item) in std::mem::take(&mut self.far) {
             let (piece, place) = place(client);
-            if let Some(of_client) = self.pieces.get_mut(piece).and_then(|piece| piece.get_mut(place)) {
-                *of_client = item;
+            if let Some(slot) = self.pieces.get_mut(piece).and_then(|piece| piece.get_mut(place)) {
+                *slot = item;
             }
         }
         true
@@ -121,8 +121,8 @@ impl<T: Clone + Default> PerClient<T> {
             let (piece, place) = place(*client);
             let near = before.pieces.get_mut(piece).and_then(|items| items.get_mut(place));
             let item = near.map(std::mem::take).or_else(|| before.far.remove(client));
-            if let Some((item, of_client)) = item.and_then(|item| Some((item, self.of(number)?))) {
-                *of_client = item;
+            if let Some((item, slot)) = item.and_then(|item| Some((item, self.of(number)?))) {
+                *slot = item;
             }
         }
     }

@@ -8,12 +8,12 @@ use crate::report::{ClassReport, Clientless};
 /// Requests of each class, and the clients that made them. Those that are in no class come first.
 #[derive(Debug, Default)]
 pub(crate) struct ByClass {
-    classes: Vec<OfClass>,
+    classes: Vec<ClassFigures>,
     bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct OfClass {
+struct ClassFigures {
     requests: u64,
     decided: u64,
     denied: u64,
@@ -33,23 +33,23 @@ impl ByClass {
     /// For so many classes. Without any, nothing is counted.
     pub(crate) fn new(classes: usize) -> Self {
         let counted = if classes == 0 { 0 } else { classes + 1 };
-        Self { classes: std::iter::repeat_with(OfClass::default).take(counted).collect(), bytes: 0 }
+        Self { classes: std::iter::repeat_with(ClassFigures::default).take(counted).collect(), bytes: 0 }
     }
 
     /// Notes a request of a class, counted from 1, and of a client, if it is followed: what became of it, and under the
     /// policies to compare with.
     pub(crate) fn note(&mut self, class: u8, client: Option<u32>, verdict: Verdict, before: Option<Verdict>) {
-        let Some(of_class) = self.classes.get_mut(usize::from(class)) else { return };
-        of_class.requests += 1;
-        of_class.decided += u64::from(verdict.is_decided());
-        of_class.denied += u64::from(verdict.is_denied());
+        let Some(figures) = self.classes.get_mut(usize::from(class)) else { return };
+        figures.requests += 1;
+        figures.decided += u64::from(verdict.is_decided());
+        figures.denied += u64::from(verdict.is_denied());
         let is_new = verdict.is_denied() && before.is_some_and(Verdict::is_allowed);
-        of_class.newly_denied += u64::from(is_new);
-        of_class.clientless.note(client, verdict, before);
+        figures.newly_denied += u64::from(is_new);
+        figures.clientless.note(client, verdict, before);
         let Some(client) = client else { return };
-        let bytes = of_class.bytes();
-        of_class.clients.note(client, verdict, before);
-        self.bytes += of_class.bytes() - bytes;
+        let bytes = figures.bytes();
+        figures.clients.note(client, verdict, before);
+        self.bytes += figures.bytes() - bytes;
     }
 
     /// The memory that clients take.
@@ -59,13 +59,13 @@ impl ByClass {
 
     /// Keeps the clients that had these numbers.
     pub(crate) fn keep(&mut self, kept: &[u32]) {
-        for of_class in &mut self.classes {
+        for figures in &mut self.classes {
             // Nobody knows which of them were of clients that are still followed.
-            let OfClass { denied, newly_denied, .. } = *of_class;
-            of_class.clientless = Clientless { denied, newly_denied };
-            of_class.clients.keep(kept);
+            let ClassFigures { denied, newly_denied, .. } = *figures;
+            figures.clientless = Clientless { denied, newly_denied };
+            figures.clients.keep(kept);
         }
-        self.bytes = self.classes.iter().map(OfClass::bytes).sum();
+        self.bytes = self.classes.iter().map(ClassFigures::bytes).sum();
     }
 
     /// The figures of classes with these names; those in no class are `others`, and last.
@@ -87,7 +87,7 @@ impl ByClass {
     }
 }
 
-impl OfClass {
+impl ClassFigures {
     const fn bytes(&self) -> usize {
         self.clients.bytes()
     }

@@ -9,9 +9,9 @@ use super::world::{Ask, World};
 pub(super) fn story(world: &World, history: Option<&History>, violation: &Violation) -> String {
     let mut story = world.to_string();
     let mut events: Vec<(&Event, bool)> = Vec::new();
-    for (thread, of_thread) in history.iter().flat_map(|history| history.threads.iter().enumerate()) {
+    for (thread, steps) in history.iter().flat_map(|history| history.threads.iter().enumerate()) {
         let is_it = |index| violation.at == Some((thread, index));
-        events.extend(of_thread.iter().enumerate().map(|(index, event)| (event, is_it(index))));
+        events.extend(steps.iter().enumerate().map(|(index, event)| (event, is_it(index))));
     }
     events.sort_by_key(|(event, _)| event.returned);
     for (number, (event, is_it)) in events.into_iter().enumerate() {
