@@ -18,21 +18,24 @@ const ENDINGS: [&str; 20] = [
 ];
 
 /// Nouns with such an ending.
-const NOUNS: [&str; 31] = [
+const NOUNS: [&str; 35] = [
     "Argument",
     "Beginning",
     "Client",
     "Content",
+    "Cost",
     "Encoding",
     "Ending",
     "Event",
     "Feed",
     "Field",
     "Finding",
+    "Fold",
     "Folding",
     "Greeting",
     "Ground",
     "Grouping",
+    "Head",
     "Instant",
     "Judgement",
     "Matching",
@@ -50,6 +53,7 @@ const NOUNS: [&str; 31] = [
     "Token",
     "Warning",
     "Wrapping",
+    "Zone",
 ];
 
 /// Where types of one name stand, by crate.
