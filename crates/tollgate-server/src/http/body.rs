@@ -13,7 +13,6 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
 use super::rejection::Rejection;
-use super::reply::UnreadBody;
 use crate::net::budget::{Budget, HeldBytes};
 
 /// Two thirds of a kilobyte for each request of the largest batch.
@@ -64,8 +63,8 @@ pub(crate) async fn read_up_to(
 ) -> Result<Body, Rejection> {
     let version = request.version();
     if request.body().size_hint().lower() > max as u64 {
-        let unread = Box::pin(leave(&mut request, budget)).await;
-        return Err(too_large(max).leaving(unread));
+        let is_unread = Box::pin(leave(&mut request, budget)).await;
+        return Err(too_large(max).leaving(is_unread));
     }
     let body = request.into_body();
     let held = budget.none();
@@ -86,7 +85,7 @@ pub(crate) async fn read_up_to(
             if rejection.status() == StatusCode::SERVICE_UNAVAILABLE {
                 // The budget has no room, so nothing more is read.
                 budget.note_refusal();
-                return Err(rejection.leaving((version < Version::HTTP_2).then_some(UnreadBody)));
+                return Err(rejection.leaving(version < Version::HTTP_2));
             }
             let ArrivingBody { mut body, held, .. } = arriving;
             drop(held);
@@ -178,11 +177,11 @@ impl ArrivingBody {
 }
 
 /// Leaves the body of a request that is answered without it. Returns whether more of it is coming.
-pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> Option<UnreadBody> {
+pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> bool {
     let version = request.version();
     // To read would ask such a client for its body.
     if version < Version::HTTP_2 && request.headers().contains_key(EXPECT) {
-        return (!request.body().is_end_stream()).then_some(UnreadBody);
+        return !request.body().is_end_stream();
     }
     discard(version, request.body_mut(), budget).await
 }
@@ -192,31 +191,31 @@ pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> O
 /// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report an error if their stream ends while they send. So
 /// the body is waited for, within bounds of size and time. Over HTTP/1.1, a body that is not there yet ends the
 /// connection, which [lingers](crate::net::lingering_close).
-async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> Option<UnreadBody> {
+async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> bool {
     if body.is_end_stream() {
-        return None;
+        return false;
     }
     let is_too_long = body.size_hint().lower() > MAX_DISCARDED;
     let mut discarded = 0;
     let rest = async {
         while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return Some(UnreadBody) };
+            let Ok(frame) = frame else { return true };
             discarded += frame.data_ref().map_or(0, |data| data.len() as u64);
             if discarded > MAX_DISCARDED {
-                return Some(UnreadBody);
+                return true;
             }
         }
-        None
+        false
     };
     if version < Version::HTTP_2 {
-        return if is_too_long { Some(UnreadBody) } else { at_once(rest).await.unwrap_or(Some(UnreadBody)) };
+        return is_too_long || at_once(rest).await.unwrap_or(true);
     }
     let mut waiting = budget.none();
     if !is_too_long && waiting.resize(WAITING) {
         // If this takes too long, the answer is the same.
         let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
     }
-    None
+    false
 }
 
 fn too_large(max: usize) -> Rejection {

@@ -186,9 +186,7 @@ impl Edge {
             }
         });
         let mut reply = reply::json(StatusCode::OK, &RecordBatchReply { records: records.collect() });
-        if let Some(held) = held {
-            reply.extensions_mut().insert(held);
-        }
+        reply.held = held;
         Ok(reply)
     }
 }

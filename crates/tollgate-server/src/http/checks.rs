@@ -89,9 +89,7 @@ impl Edge {
             }
         });
         let mut reply = reply::json(StatusCode::OK, &BatchReply { decisions: entries.collect() });
-        if let Some(held) = held {
-            reply.extensions_mut().insert(held);
-        }
+        reply.held = held;
         Ok(reply)
     }
 

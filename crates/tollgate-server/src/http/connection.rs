@@ -11,12 +11,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tracing::{debug, trace};
 
+use super::Edge;
 use super::outgoing::OutgoingBody;
-use super::{Edge, is_unread};
+use super::reply::Reply;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
 use crate::metrics::{Cut, Metrics};
-use crate::net::budget::{HeldBytes, NoRoom};
+use crate::net::budget::NoRoom;
 use crate::net::drain::Phase;
 use crate::net::protocol::{ByteStream, Protocol};
 use crate::net::timeouts::{self, Activity, Lifetime, Order, WatchedStream};
@@ -64,15 +65,14 @@ impl Protocol for Http {
                 // Over HTTP/1.1 the next request is read only when the answer is written, or its last piece is copied.
                 let stream_memory = (order == Order::Interleaved).then(|| edge.budget.for_stream(others));
                 let stream_memory = stream_memory.transpose();
-                let mut reply = match &stream_memory {
+                let Reply { response, held, is_unread } = match &stream_memory {
                     Ok(_) => edge.answer(listener, peer, request).await,
                     Err(NoRoom) => edge.no_room(),
                 };
-                if is_unread(&reply) {
+                if is_unread {
                     answering.note_unread();
                 }
-                let answer_memory = reply.extensions_mut().remove::<Arc<HeldBytes>>();
-                Ok::<_, Infallible>(reply.map(|body| match (stream_memory, answer_memory) {
+                Ok::<_, Infallible>(response.map(|body| match (stream_memory, held) {
                     (Ok(Some(mut held)), _) => {
                         held.note_answer(body.len());
                         OutgoingBody::holding(body, (answering, held))

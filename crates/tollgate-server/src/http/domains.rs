@@ -112,7 +112,7 @@ impl Edge {
         let is_ready = self.ready().await.is_ok();
         let mut reply = reply::text(reply::PLAIN, Bytes::from_static(if is_ready { b"OK" } else { b"" }));
         if !is_ready {
-            *reply.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            *reply.response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         }
         Ok(reply)
     }

@@ -34,8 +34,8 @@ use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::header::CONNECTION;
+use http::{HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use tollgate::{OnStoreFailure, StoreError};
 use tollgate_wire::headers::PolicyHeaders;
@@ -50,7 +50,7 @@ use self::operation::{Effect, Handler, OperationRow};
 use self::operations::Operations;
 pub(crate) use self::outgoing::until_sent;
 pub(crate) use self::rejection::Rejection;
-use self::reply::UnreadBody;
+use self::reply::Reply;
 use crate::access::caller::Caller;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
@@ -63,9 +63,6 @@ use crate::net::drain::Phase;
 use crate::net::resources::Resources;
 use crate::observe::log_gap::LogGap;
 use crate::store::{Servers, StoreState};
-
-/// An answer, complete in memory.
-type Reply = Response<Bytes>;
 
 /// Answers the requests of all listeners.
 pub(crate) struct Edge {
@@ -125,7 +122,7 @@ impl Edge {
         }
     }
 
-    pub(crate) async fn answer(
+    async fn answer(
         &self,
         listener: &Listener,
         peer: &ConnectionPeer,
@@ -134,10 +131,10 @@ impl Edge {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let is_of_proxy = self.operations.answers_proxies_at(request.uri().path());
         let admitted = self.row(listener, peer, &request);
-        let unread = match &admitted {
+        let is_unread = match &admitted {
             // Its handler reads the body.
-            Ok((row, _)) if row.operation.method == Method::POST => None,
-            Ok(_) if version == Version::HTTP_2 || request.body().is_end_stream() => None,
+            Ok((row, _)) if row.operation.method == Method::POST => false,
+            Ok(_) if version == Version::HTTP_2 || request.body().is_end_stream() => false,
             _ => Box::pin(body::leave(&mut request, &self.budget)).await,
         };
         let reply = match admitted {
@@ -151,21 +148,19 @@ impl Edge {
             self.metrics.rejections().count(rejection.status());
             rejection.into_reply()
         });
-        if let Some(unread) = unread {
-            reply.extensions_mut().insert(unread);
-        }
-        let is_last = self.phase.is_draining() || is_unread(&reply);
+        reply.is_unread |= is_unread;
+        let is_last = self.phase.is_draining() || reply.is_unread;
         if is_last && version < Version::HTTP_2 {
             reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if is_head { without_body(reply) } else { reply }
+        if is_head { reply.without_body() } else { reply }
     }
 
     /// Refuses a request over HTTP/2 before it is read, because there is no memory for it.
     #[cold]
     fn no_room(&self) -> Reply {
         let reply = reply::no_room();
-        self.metrics.rejections().count(reply.status());
+        self.metrics.rejections().count(reply.response.status());
         reply
     }
 
@@ -186,9 +181,9 @@ impl Edge {
         // Nothing was changed, so the answer may still be replaced by a rejection.
         if row.operation.effect == Effect::Reads
             && let Some(held) =
-                self.budget.for_answer(version, reply.body().len()).map_err(Rejection::no_room_for_answer)?
+                self.budget.for_answer(version, reply.length()).map_err(Rejection::no_room_for_answer)?
         {
-            reply.extensions_mut().insert(held);
+            reply.held = Some(held);
         }
         Ok(reply)
     }
@@ -266,16 +261,4 @@ impl Edge {
 /// Returns the cause of an error. The error itself contains the address of the store, which not everyone should see.
 fn cause(error: &StoreError) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// Returns whether the request has a body that was not read to its end.
-fn is_unread(reply: &Reply) -> bool {
-    reply.extensions().get::<UnreadBody>().is_some()
-}
-
-/// Returns the same head, with the length of the omitted body.
-fn without_body(reply: Reply) -> Reply {
-    let (mut head, body) = reply.into_parts();
-    head.headers.insert(CONTENT_LENGTH, body.len().into());
-    Response::from_parts(head, Bytes::new())
 }

@@ -11,8 +11,7 @@ use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::problem::{ChangedQuota, ProblemBody, ProblemReason};
 use super::query::QueryError;
-use super::reply::UnreadBody;
-use super::{Reply, reply};
+use super::reply::{self, Reply};
 use crate::access::caller::OtherPolicy;
 use crate::access::principals::AccessRefusal;
 use crate::access::scope::Scope;
@@ -32,8 +31,8 @@ pub(crate) struct Rejection {
     /// The scope that the caller needs.
     scope: Option<Scope>,
     names: Names,
-    /// Set if the request's body was not read to its end.
-    unread: Option<UnreadBody>,
+    /// Whether the request's body was not read to its end.
+    is_unread: bool,
     repeat: Repeat,
 }
 
@@ -71,14 +70,14 @@ impl Rejection {
             allow: None,
             scope: None,
             names: Names::None,
-            unread: None,
+            is_unread: false,
             repeat: Repeat::Soon,
         }
     }
 
-    /// Returns the same rejection of a request whose body was left like this.
-    pub(super) fn leaving(self, unread: Option<UnreadBody>) -> Self {
-        Self { unread, ..self }
+    /// Returns the same rejection of a request whose body was read to its end, or was not.
+    pub(super) fn leaving(self, is_unread: bool) -> Self {
+        Self { is_unread, ..self }
     }
 
     /// `allow` is the value of the `Allow` header.
@@ -137,13 +136,13 @@ impl Rejection {
         Self { scope: Some(scope), ..Self::new(StatusCode::FORBIDDEN, detail) }
     }
 
-    /// There is no memory for the request, which was not read.
     /// There is no memory for an answer that its client would have to read.
     pub(super) fn no_room_for_answer(NoRoom: NoRoom) -> Self {
         let detail = "no memory is left for this answer: clients have not read too many others";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
+    /// There is no memory for the request, which was not read.
     pub(crate) fn no_room() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "no memory is left for another request")
     }
@@ -336,9 +335,7 @@ impl Rejection {
         if self.status == StatusCode::SERVICE_UNAVAILABLE && self.repeat == Repeat::Soon {
             reply.headers_mut().insert(RETRY_AFTER, reply::RETRY_SOON);
         }
-        if let Some(unread) = self.unread {
-            reply.extensions_mut().insert(unread);
-        }
+        reply.is_unread = self.is_unread;
         reply
     }
 }
@@ -383,12 +380,12 @@ mod tests {
             (CheckError::Store(StoreError::Full), true),
         ] {
             let reply = Rejection::change(&error, "receipt").into_reply();
-            assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
-            assert_eq!(reply.headers().contains_key(RETRY_AFTER), is_invited, "{error}");
+            assert_eq!(reply.response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(reply.response.headers().contains_key(RETRY_AFTER), is_invited, "{error}");
             let check = Rejection::check(&error, "attributes").into_reply();
-            assert!(check.headers().contains_key(RETRY_AFTER), "{error}");
+            assert!(check.response.headers().contains_key(RETRY_AFTER), "{error}");
         }
         let refunded = Rejection::refund(&RefundError::Check(CheckError::Store(unknown())));
-        assert!(!refunded.into_reply().headers().contains_key(RETRY_AFTER));
+        assert!(!refunded.into_reply().response.headers().contains_key(RETRY_AFTER));
     }
 }

@@ -1,12 +1,12 @@
-//! Replies as bytes.
+//! Replies as bytes, and the memory that they hold.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use tollgate_policy::PolicyDecision;
 
-use super::Reply;
+use crate::net::budget::HeldBytes;
 
 pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -16,9 +16,38 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// It is unknown when there will be room again; a second keeps clients from asking in a loop.
 pub(super) const RETRY_SOON: HeaderValue = HeaderValue::from_static("1");
 
-/// The mark of an answer whose request has a body that was not read to its end. The connection ends with it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct UnreadBody;
+/// An answer, complete in memory.
+pub(super) struct Reply {
+    pub(super) response: Response<Bytes>,
+    /// The memory of the answer until it is sent, if the connection's own share is too small for it.
+    pub(super) held: Option<HeldBytes>,
+    /// Whether the request's body was not read to its end. The connection ends with such an answer.
+    pub(super) is_unread: bool,
+}
+
+impl Reply {
+    /// Returns the number of bytes in its body.
+    pub(super) fn length(&self) -> usize {
+        self.response.body().len()
+    }
+
+    pub(super) fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.response.headers_mut()
+    }
+
+    /// Returns the same head, with the length of the omitted body.
+    pub(super) fn without_body(mut self) -> Self {
+        let length = self.length();
+        self.headers_mut().insert(CONTENT_LENGTH, length.into());
+        Self { response: self.response.map(|_| Bytes::new()), ..self }
+    }
+}
+
+impl From<Response<Bytes>> for Reply {
+    fn from(response: Response<Bytes>) -> Self {
+        Self { response, held: None, is_unread: false }
+    }
+}
 
 /// Returns an answer in JSON that no cache keeps, because it holds only now and for this caller.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Reply {
@@ -44,7 +73,7 @@ pub(super) fn no_room() -> Reply {
     *reply.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     reply.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     reply.headers_mut().insert(RETRY_AFTER, RETRY_SOON);
-    reply
+    reply.into()
 }
 
 /// Returns the status of a denial.
@@ -60,7 +89,7 @@ fn whole(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
     *reply.headers_mut() = headers;
-    reply
+    reply.into()
 }
 
 fn bytes(body: &impl Serialize) -> Bytes {

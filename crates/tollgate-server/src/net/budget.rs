@@ -108,25 +108,17 @@ impl Budget {
     /// # Errors
     ///
     /// If there is no room.
-    pub(crate) fn for_batch(
-        &self,
-        version: Version,
-        requests: usize,
-    ) -> Result<Option<Arc<HeldBytes>>, NoRoom> {
+    pub(crate) fn for_batch(&self, version: Version, requests: usize) -> Result<Option<HeldBytes>, NoRoom> {
         self.for_answer(version, requests * BATCH_ENTRY)
     }
 
-    /// Holds the memory for an answer of this many bytes, if a connection's own share is too small. The answer carries
-    /// the result in its extensions and holds it until it is sent.
+    /// Holds the memory for an answer of this many bytes, if a connection's own share is too small. The answer holds
+    /// the result until it is sent.
     ///
     /// # Errors
     ///
     /// If there is no room.
-    pub(crate) fn for_answer(
-        &self,
-        version: Version,
-        bytes: usize,
-    ) -> Result<Option<Arc<HeldBytes>>, NoRoom> {
+    pub(crate) fn for_answer(&self, version: Version, bytes: usize) -> Result<Option<HeldBytes>, NoRoom> {
         let own = if version == Version::HTTP_2 { USUAL_ANSWER } else { PIECE };
         if bytes <= own {
             return Ok(None);
@@ -136,7 +128,7 @@ impl Budget {
             self.note_refusal();
             return Err(NoRoom);
         }
-        Ok(Some(Arc::new(held)))
+        Ok(Some(held))
     }
 
     /// Counts a request that is refused for lack of room.

@@ -47,6 +47,6 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
     let seconds = seconds_left(decision)?;
     let mut denied =
         reply::text(reply::PLAIN, format!("User is not allowed...Try after {seconds} seconds.").into());
-    *denied.status_mut() = reply::deny_status(decision);
+    *denied.response.status_mut() = reply::deny_status(decision);
     Some(denied)
 }
