@@ -44,6 +44,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod answer;
 pub mod args;
 pub mod cli;
 mod decide;

@@ -56,6 +56,21 @@ impl Decider {
         }
     }
 
+    /// Returns whether checks get decisions.
+    pub(crate) async fn is_ready(&self) -> bool {
+        self.decides_in(&self.store_state().await)
+    }
+
+    /// Returns whether checks get decisions in this state of the store. During an outage they do if the policies admit
+    /// or count locally then.
+    pub(crate) fn decides_in(&self, state: &StoreState) -> bool {
+        match state {
+            // Also with `closed`, because most decisions come from the other servers.
+            StoreState::Answers | StoreState::FailsInPart(..) => true,
+            StoreState::Fails(_) => self.without_store() != [OnStoreFailure::Closed.name()],
+        }
+    }
+
     /// Returns what decides when the store fails, each `on_store_failure` once.
     pub(crate) fn without_store(&self) -> Vec<&'static str> {
         let mut names: Vec<&str> = match self {

@@ -13,7 +13,7 @@ use super::Service;
 use super::streams::Streams;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
-use crate::http::{MAX_HEAD, WINDOW, count_cut};
+use crate::net::connection::{MAX_HEAD, WINDOW, count_cut};
 use crate::net::drain::Phase;
 use crate::net::protocol::{ByteStream, Protocol};
 use crate::net::timeouts::{self, Activity, Lifetime, Order, WatchedStream};

@@ -10,7 +10,8 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use super::method::{MAX_MESSAGE, Tonic};
-use crate::http::{Edge, Rejection};
+use crate::decide::decider::Decider;
+use crate::http::Rejection;
 use crate::net::drain::Phase;
 
 /// The services that can be asked about: the whole server, Envoy's by its name, and the name that the checks of
@@ -41,12 +42,12 @@ pub(super) async fn services() -> (Health, Tonic, HealthReporter) {
 }
 
 /// Reports how things are until the service stops.
-pub(crate) async fn report(reporter: HealthReporter, edge: Arc<Edge>, phase: Phase) {
+pub(crate) async fn report(reporter: HealthReporter, decider: Arc<Decider>, phase: Phase) {
     let mut reported = None;
     loop {
         // Asked before the look at the store, which may take a while: the last report must be one of leaving.
         let is_leaving = phase.is_leaving();
-        let is_ready = !is_leaving && edge.is_ready().await;
+        let is_ready = !is_leaving && decider.is_ready().await;
         // Whoever watches is sent each report, so only changes are reported.
         if reported != Some(is_ready) {
             tell(&reporter, if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing }).await;

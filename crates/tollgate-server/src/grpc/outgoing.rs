@@ -9,7 +9,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tonic::Status;
 
 use super::streams::Stay;
-use crate::http::until_sent;
+use crate::net::until_sent::until_sent;
 
 /// The rest of an answer.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl OutgoingMessage {
         if let Self::Message(message) = self { message.len() } else { 0 }
     }
 
-    /// The same, which drops `until_sent` when the message is sent, or given up.
+    /// The same, which drops `held` when the message is sent, or given up.
     pub(super) fn holding(self, held: impl Send + 'static) -> Self {
         match self {
             Self::Message(message) => Self::Message(until_sent(message, held)),

@@ -10,7 +10,7 @@ use tollgate_wire::headers::PolicyHeaders;
 use super::messages::envoy::config::core::v3::HeaderValue;
 use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;
 use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{DescriptorStatus, RateLimit};
-use crate::http::trials_header::{TOLLGATE_TRIALS, TrialsHeader};
+use crate::answer::trials_header::{TOLLGATE_TRIALS, TrialsHeader};
 
 /// The headers that answers carry for the client.
 pub(crate) struct AddedHeaders {

@@ -12,7 +12,8 @@ use hyper::body::Incoming;
 use prost::{DecodeError, Message};
 
 use super::outgoing::OutgoingMessage;
-use crate::http::{Rejection, read_body};
+use crate::http::Rejection;
+use crate::net::body;
 use crate::net::budget::Budget;
 
 /// Whether the message is compressed, and its length in four bytes.
@@ -43,7 +44,7 @@ pub(super) async fn read<M>(
     of: Decoder<M>,
 ) -> Result<(M, usize), Rejection> {
     let encoding = encoding(request.headers())?;
-    let body = read_body(PREFIX + MAX_MESSAGE, request, budget).await?;
+    let body = body::read_up_to(PREFIX + MAX_MESSAGE, request, budget).await?;
     decode(&body, encoding, of)
 }
 

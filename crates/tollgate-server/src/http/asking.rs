@@ -6,8 +6,8 @@ use tollgate_policy::{Policy, PolicyDecision, PolicyError};
 
 use super::dialects::Dialect;
 use super::rejection::Rejection;
-use super::trials_header::TrialsHeader;
 use super::wire::{MAX_CALLER_QUOTAS, WrittenQuota};
+use crate::answer::trials_header::TrialsHeader;
 use crate::decide::receipts::Receipts;
 
 /// The optional features that this service offers.

@@ -11,8 +11,9 @@ use super::wire::{
     RecordRequest, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest, SettleReply,
     SettleRequest, SettledQuota, WrittenQuota,
 };
-use super::{Edge, Reply, body, reply};
+use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
+use crate::net::body;
 use crate::request::json::{self, CostUnits, Object};
 
 impl Edge {

@@ -10,10 +10,11 @@ use super::wire::{
     BatchEntry, BatchEntryRequest, BatchReply, BatchRequest, CheckReply, CheckRequest, DeniedReply,
     PeekRequest,
 };
-use super::{Edge, Reply, body, query, reply};
+use super::{Edge, Reply, query, reply};
 use crate::access::caller::Caller;
+use crate::answer::trials_header::TOLLGATE_TRIALS;
 use crate::decide::engine::Under;
-use crate::http::trials_header::TOLLGATE_TRIALS;
+use crate::net::body;
 use crate::request::json::{self, Object};
 
 impl Edge {

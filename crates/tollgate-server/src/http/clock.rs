@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use tollgate::{Clock, Timestamp};
 
 use super::rejection::Rejection;
-use super::{Edge, Reply, body, reply};
+use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
+use crate::net::body;
 use crate::request::json::{self, AdvanceMillis};
 
 /// Moves the clock forward.

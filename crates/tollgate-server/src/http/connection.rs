@@ -1,7 +1,6 @@
 //! HTTP on one connection: the protocol versions and their limits.
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,29 +8,22 @@ use http::Version;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tracing::{debug, trace};
+use tracing::trace;
 
 use super::Edge;
 use super::outgoing::OutgoingBody;
 use super::reply::Reply;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
-use crate::metrics::{Cut, Metrics};
 use crate::net::budget::NoRoom;
+use crate::net::connection::{MAX_HEAD, WINDOW, count_cut};
 use crate::net::drain::Phase;
 use crate::net::protocol::{ByteStream, Protocol};
 use crate::net::timeouts::{self, Activity, Lifetime, Order, WatchedStream};
 
-/// The maximum memory for incomplete heads on one connection. A longer head is answered 431.
-pub(crate) const MAX_HEAD: usize = 32 * 1024;
-
 /// The maximum number of concurrent requests on one HTTP/2 connection: the number that clients open before they learn
 /// of a limit. With a lower one, they would see some refused.
 const MAX_STREAMS: u32 = 100;
-
-/// The maximum number of unread bytes on one HTTP/2 connection. They are read at once, so this bounds what a connection
-/// can hold outside the [budget](crate::net::budget::Budget).
-pub(crate) const WINDOW: u32 = 64 * 1024;
 
 /// HTTP/1.1 and HTTP/2 on one listener.
 pub(crate) struct Http {
@@ -88,39 +80,6 @@ impl Protocol for Http {
             timeouts::watch(connection, |it| it.graceful_shutdown(), &activity, &phase, Lifetime::UNLIMITED)
                 .await;
         count_cut(served, &http.0.edge.metrics);
-    }
-}
-
-/// Counts why a connection ended, if it was cut.
-pub(crate) fn count_cut(served: Result<Result<(), Box<dyn Error + Send + Sync>>, Cut>, metrics: &Metrics) {
-    let cut = match served {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => {
-            debug!(error, "connection failed");
-            cut_by(&*error)
-        }
-        Err(cut) => cut,
-    };
-    metrics.cuts().count(cut);
-}
-
-/// Returns why HTTP ended a connection.
-fn cut_by(error: &(dyn Error + 'static)) -> Cut {
-    match error.downcast_ref::<hyper::Error>() {
-        Some(error) if error.is_parse_too_large() => Cut::HeadTooLarge,
-        Some(error)
-            if error.is_incomplete_message()
-                || error.is_canceled()
-                || error.is_closed()
-                // A ping without an answer: the client is gone.
-                || error.is_timeout() =>
-        {
-            Cut::Broken
-        }
-        Some(error) if error.source().is_some_and(|source| source.is::<std::io::Error>()) => Cut::Broken,
-        Some(_) => Cut::Malformed,
-        // The connection ended before its version was known.
-        None => Cut::Broken,
     }
 }
 

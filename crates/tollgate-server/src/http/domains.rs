@@ -14,10 +14,11 @@ use tollgate_envoy::{Code, JsonError};
 use super::operation::{Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, later};
 use super::policies::NotLive;
 use super::rejection::Rejection;
-use super::{Edge, Reply, body, reply};
+use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
 use crate::access::scope::Scope;
 use crate::decide::envoy::DomainEngine;
+use crate::net::body;
 
 /// The path for decisions.
 pub(super) const PATH: &str = "/json";

@@ -9,17 +9,15 @@
 //! With principals, every operation with a scope demands that scope. A page has no token, so its own name does not help
 //! it there. But browsers show client certificates by themselves, so the other two rules still apply.
 
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
-use tollgate::{Clock, SystemClock};
 
 use super::operation::{InputPlace, Operation};
 use super::rejection::Rejection;
+use crate::access::authorization::authorize;
 use crate::access::caller::Caller;
 use crate::access::listener::{Access, Listener};
 use crate::access::peer::ConnectionPeer;
-use crate::access::principals::PresentedCredential;
-use crate::access::scope::Scope;
 
 /// Checks that the request is valid for its version of HTTP.
 ///
@@ -55,29 +53,9 @@ pub(super) fn admit<B>(
         check_site(request.headers(), host)?;
     }
     match operation.scope {
-        Some(scope) => authorize(scope, listener, peer, request.headers()),
+        Some(scope) => Ok(authorize(scope, listener, peer, request.headers())?),
         None => Ok(Caller::default()),
     }
-}
-
-/// Returns the caller, if it has the scope.
-///
-/// # Errors
-///
-/// If the listener asks for principals, and the caller is unknown or lacks the scope.
-pub(crate) fn authorize(
-    scope: Scope,
-    listener: &Listener,
-    peer: &ConnectionPeer,
-    headers: &HeaderMap,
-) -> Result<Caller, Rejection> {
-    let Access::Principals(principals) = &listener.access else { return Ok(Caller::default()) };
-    let principals = principals.load();
-    let caller = principals.authorize(scope, presented(headers), peer, SystemClock.coarse_now());
-    caller.map_err(|reason| match principals.have_tokens() {
-        true => Rejection::unauthorized(reason, scope),
-        false => Rejection::unauthorized_certificate(reason, scope),
-    })
 }
 
 /// Checks that the operation accepts the type of the body.
@@ -110,25 +88,6 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
             let detail = "the body must be JSON: `Content-Type: application/json`";
             Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
         }
-    }
-}
-
-/// Returns the token of a request.
-fn presented(headers: &HeaderMap) -> PresentedCredential<'_> {
-    /// Longer than any token. Longer values are not hashed.
-    const MAX_TOKEN: usize = 512;
-    let mut given = headers.get_all(AUTHORIZATION).iter();
-    let (value, more) = (given.next(), given.next());
-    let Some(value) = value else { return PresentedCredential::Nothing };
-    match value.as_bytes().split_at_checked("Bearer ".len()) {
-        Some((scheme, token))
-            if more.is_none()
-                && scheme.eq_ignore_ascii_case(b"Bearer ")
-                && (1..=MAX_TOKEN).contains(&token.trim_ascii().len()) =>
-        {
-            PresentedCredential::Token(token.trim_ascii())
-        }
-        _ => PresentedCredential::Nonsense,
     }
 }
 
@@ -195,34 +154,6 @@ mod tests {
             ["null", "", "http://localhost", "http://evil.example", "http://localhost:8090.evil.example"]
         {
             assert!(!is_ours(&[("origin", origin)]), "{origin}");
-        }
-    }
-
-    #[test]
-    fn a_token_is_given_once_and_as_bearer() {
-        let token = |values: &[&str]| {
-            let values = values.iter().map(|value| (AUTHORIZATION, value.parse().unwrap()));
-            match presented(&values.collect()) {
-                PresentedCredential::Nothing => "nothing".to_owned(),
-                PresentedCredential::Token(token) => String::from_utf8(token.to_vec()).unwrap(),
-                PresentedCredential::Nonsense => "nonsense".to_owned(),
-            }
-        };
-        assert_eq!(token(&[]), "nothing");
-        assert_eq!(
-            (token(&["Bearer tg_a"]), token(&["bEARER  tg_a"])),
-            ("tg_a".to_owned(), "tg_a".to_owned())
-        );
-        let long = format!("Bearer {}", "a".repeat(513));
-        for values in [
-            &["tg_a"][..],
-            &["Bearer"],
-            &["Bearer "],
-            &["Basic tg_a"],
-            &["Bearer tg_a", "Bearer tg_a"],
-            &[&long],
-        ] {
-            assert_eq!(token(values), "nonsense", "{values:?}");
         }
     }
 }

@@ -8,7 +8,6 @@
 //! and `outgoing` is the body of an answer that is being sent.
 
 mod asking;
-mod body;
 mod changes;
 mod checks;
 mod clock;
@@ -27,7 +26,6 @@ mod query;
 mod rejection;
 mod reply;
 mod scraping;
-pub(crate) mod trials_header;
 mod wire;
 
 use std::error::Error;
@@ -37,18 +35,15 @@ use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
-use tollgate::{OnStoreFailure, StoreError};
+use tollgate::StoreError;
 use tollgate_wire::headers::PolicyHeaders;
 
 pub(crate) use self::asking::CheckOptions;
-pub(crate) use self::body::read_up_to as read_body;
-pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, count_cut};
+pub(crate) use self::connection::Http;
 pub(crate) use self::dialects::Dialect;
-pub(crate) use self::door::authorize;
 use self::forwarded::NamedHeaders;
 use self::operation::{Effect, Handler, OperationRow};
 use self::operations::Operations;
-pub(crate) use self::outgoing::until_sent;
 pub(crate) use self::rejection::Rejection;
 use self::reply::Reply;
 use crate::access::caller::Caller;
@@ -58,6 +53,7 @@ use crate::decide::decider::Decider;
 use crate::decide::engine::DecisionEngine;
 use crate::live::reload::Reload;
 use crate::metrics::{Metrics, Scrape};
+use crate::net::body;
 use crate::net::budget::Budget;
 use crate::net::drain::Phase;
 use crate::net::resources::Resources;
@@ -219,20 +215,20 @@ impl Edge {
         self.decider.policies().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
     }
 
-    /// Returns whether checks get decisions.
-    pub(crate) async fn is_ready(&self) -> bool {
-        self.ready().await.is_ok()
-    }
-
     /// Returns whether checks get decisions. During an outage of the store they do if the policies admit or count
     /// locally then; with an invalid file, under the earlier policies.
     async fn ready(&self) -> Result<Reply, Rejection> {
         if self.phase.is_leaving() {
             return Err(Rejection::draining());
         }
-        let mut text = match self.decider.store_state().await {
+        let state = self.decider.store_state().await;
+        if let StoreState::Fails(error) = &state
+            && !self.decider.decides_in(&state)
+        {
+            return Err(Rejection::store(error));
+        }
+        let mut text = match state {
             StoreState::Answers => "ready\n".to_owned(),
-            // Ready even with `closed`, because most decisions come from the other servers.
             StoreState::FailsInPart(error, Servers { failed, all }) => format!(
                 "ready; {failed} of {all} servers of the store fail, and their checks are decided by \
                  on_store_failure ({}): {}\n",
@@ -240,11 +236,8 @@ impl Edge {
                 cause(&error)
             ),
             StoreState::Fails(error) => {
-                let words = self.decider.without_store();
-                if words == [OnStoreFailure::Closed.name()] {
-                    return Err(Rejection::store(&error));
-                }
-                format!("ready; decided by on_store_failure ({}): {}\n", words.join(", "), cause(&error))
+                let words = self.decider.without_store().join(", ");
+                format!("ready; decided by on_store_failure ({words}): {}\n", cause(&error))
             }
         };
         if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {

@@ -8,38 +8,19 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 use crate::net::budget::PIECE;
+use crate::net::until_sent::until_sent;
 
 /// The rest of a body.
 pub(super) struct OutgoingBody(Bytes);
-
-/// Bytes that a protocol may keep until its client reads them, and a value that is dropped with them.
-struct SendingBytes<T> {
-    bytes: Bytes,
-    _until_sent: T,
-}
 
 impl OutgoingBody {
     pub(super) fn new(body: Bytes) -> Self {
         Self(body)
     }
 
-    /// Drops `until_sent` when the body is sent or given up.
-    pub(super) fn holding(body: Bytes, until_sent: impl Send + 'static) -> Self {
-        Self(self::until_sent(body, until_sent))
-    }
-}
-
-/// The same bytes, which drop `held` when they are sent, or given up; at once if there are none.
-pub(crate) fn until_sent(bytes: Bytes, held: impl Send + 'static) -> Bytes {
-    match bytes.is_empty() {
-        true => bytes,
-        false => Bytes::from_owner(SendingBytes { bytes, _until_sent: held }),
-    }
-}
-
-impl<T> AsRef<[u8]> for SendingBytes<T> {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+    /// Drops `held` when the body is sent or given up.
+    pub(super) fn holding(body: Bytes, held: impl Send + 'static) -> Self {
+        Self(until_sent(body, held))
     }
 }
 

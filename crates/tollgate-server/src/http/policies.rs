@@ -11,11 +11,12 @@ use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec}
 
 use super::rejection::Rejection;
 use super::wire::ReloadRequest;
-use super::{Edge, Reply, body, reply};
+use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
 use crate::live::cause::Cause;
 use crate::live::reload;
 use crate::live::target::ReloadResult;
+use crate::net::body;
 use crate::request::json;
 
 /// The live policies.

@@ -12,10 +12,12 @@ use tollgate_policy::{CheckError, RefundError, Refusal};
 use super::problem::{ChangedQuota, ProblemBody, ProblemReason};
 use super::query::QueryError;
 use super::reply::{self, Reply};
+use crate::access::authorization::MissingRight;
 use crate::access::caller::OtherPolicy;
 use crate::access::principals::AccessRefusal;
 use crate::access::scope::Scope;
 use crate::decide::envoy::NoDecision;
+use crate::net::body::{BodyError, BodyFault};
 use crate::net::budget::NoRoom;
 use crate::request::json::BadField;
 
@@ -75,11 +77,6 @@ impl Rejection {
         }
     }
 
-    /// Returns the same rejection of a request whose body was read to its end, or was not.
-    pub(super) fn leaving(self, is_unread: bool) -> Self {
-        Self { is_unread, ..self }
-    }
-
     /// `allow` is the value of the `Allow` header.
     pub(super) fn method_not_allowed(allow: &str) -> Self {
         let rejection =
@@ -88,7 +85,7 @@ impl Rejection {
     }
 
     /// The caller is unknown, or lacks this scope.
-    pub(super) fn unauthorized(reason: AccessRefusal, scope: Scope) -> Self {
+    fn unauthorized(reason: AccessRefusal, scope: Scope) -> Self {
         let (status, detail) = match reason {
             AccessRefusal::Nobody => (
                 StatusCode::UNAUTHORIZED,
@@ -120,7 +117,7 @@ impl Rejection {
 
     /// Like `unauthorized`, if no principal has a token. The challenge that 401 requires (RFC 9110, section 15.5.2)
     /// could only ask for a token.
-    pub(super) fn unauthorized_certificate(reason: AccessRefusal, scope: Scope) -> Self {
+    fn unauthorized_certificate(reason: AccessRefusal, scope: Scope) -> Self {
         let detail = match reason {
             AccessRefusal::Nobody => {
                 format!("this needs the scope `{scope}`: connect with a client certificate that has it")
@@ -349,6 +346,36 @@ impl Serialize for Rejection {
 impl From<OtherPolicy> for Rejection {
     fn from(OtherPolicy: OtherPolicy) -> Self {
         Self::new(StatusCode::FORBIDDEN, "the request needs a policy that the caller may not use")
+    }
+}
+
+impl From<MissingRight> for Rejection {
+    fn from(MissingRight { reason, scope, has_tokens }: MissingRight) -> Self {
+        match has_tokens {
+            true => Self::unauthorized(reason, scope),
+            false => Self::unauthorized_certificate(reason, scope),
+        }
+    }
+}
+
+impl From<BodyError> for Rejection {
+    fn from(BodyError { fault, is_unread }: BodyError) -> Self {
+        let rejection = match fault {
+            BodyFault::TooLarge(max) => {
+                let detail = format!("the body is larger than {max} bytes");
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+            }
+            BodyFault::Slow(limit) => {
+                let detail = format!("the body did not arrive within {limit:?}");
+                Self::new(StatusCode::REQUEST_TIMEOUT, detail)
+            }
+            BodyFault::CutOff => Self::new(StatusCode::BAD_REQUEST, "the body was cut off"),
+            BodyFault::NoRoom => {
+                let detail = "no memory is left for this body: too many bodies are in flight";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+            }
+        };
+        Self { is_unread, ..rejection }
     }
 }
 

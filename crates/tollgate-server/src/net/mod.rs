@@ -2,7 +2,9 @@
 //! their end.
 
 pub(crate) mod accept;
+pub(crate) mod body;
 pub(crate) mod budget;
+pub(crate) mod connection;
 pub(crate) mod connections_per_peer;
 pub(crate) mod drain;
 pub(crate) mod handshake;
@@ -12,3 +14,4 @@ pub(crate) mod protocol;
 pub(crate) mod resources;
 pub(crate) mod socket;
 pub(crate) mod timeouts;
+pub(crate) mod until_sent;

@@ -234,7 +234,7 @@ impl BoundServer {
             };
             let service = grpc::Service::new(Arc::clone(&rules.decider), resources.clone(), checking);
             let (service, reporter) = service.await.context("gRPC reflection")?;
-            background.add(grpc::report(reporter, Arc::clone(&edge), resources.phase.clone()));
+            background.add(grpc::report(reporter, Arc::clone(&rules.decider), resources.phase.clone()));
             let lifetime = Lifetime::new(max_connection_age);
             let grpc = Grpc::new(service, bound.listener.clone(), keep_alive, lifetime);
             acceptors.push(listening.task(bound, grpc));

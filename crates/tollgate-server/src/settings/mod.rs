@@ -18,13 +18,13 @@ use self::flags::FlagsError;
 use self::import::{Import, ImportError, ImportedDomains, ImportedSettings, other_spring_variables};
 use crate::access::listener::AllowedHosts;
 use crate::access::principals::{Principal, PrincipalFile};
+use crate::answer::trials_header::TrialsHeader;
 use crate::args::{
     self, AnswerSystem, Flag, FlagWith, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs,
 };
 use crate::decide::envoy::InitialDomains;
 use crate::decide::policy_files::PolicyFiles;
 use crate::decide::receipts::{ReceiptSecretError, Receipts};
-use crate::http::trials_header::TrialsHeader;
 use crate::http::{CheckOptions, Dialect};
 use crate::observe::with_sources::WithSources;
 use crate::store::fit::{Misfit, StoreFit, StoreFlags};

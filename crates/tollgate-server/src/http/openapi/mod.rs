@@ -20,7 +20,7 @@ use super::operation::{InputPlace, Operation, Success};
 use super::problem::ProblemBody;
 use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES};
 use crate::access::listener::Listener;
-use crate::http::trials_header::TrialsHeader;
+use crate::answer::trials_header::TrialsHeader;
 use crate::request::json::CostUnits;
 
 /// Returns the document under these policies, if any decide.

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::EXPECT;
-use http::{Request, StatusCode, Version};
+use http::{Request, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
-use super::rejection::Rejection;
-use crate::net::budget::{Budget, HeldBytes};
+use super::budget::{Budget, HeldBytes};
 
 /// Two thirds of a kilobyte for each request of the largest batch.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
@@ -33,6 +32,26 @@ pub(crate) struct Body {
     _held: HeldBytes,
 }
 
+/// A body that was not read.
+#[derive(Debug)]
+pub(crate) struct BodyError {
+    pub(crate) fault: BodyFault,
+    /// Whether more of the body is coming, over a protocol that cannot leave it out.
+    pub(crate) is_unread: bool,
+}
+
+/// Why a body was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyFault {
+    /// It has more than this many bytes.
+    TooLarge(usize),
+    /// It did not arrive within this time.
+    Slow(Duration),
+    CutOff,
+    /// The budget has no room to wait for it.
+    NoRoom,
+}
+
 impl Deref for Body {
     type Target = [u8];
 
@@ -47,7 +66,7 @@ impl Deref for Body {
 ///
 /// If the body is larger than 64 KiB, takes longer than 5 s, or is cut off, or if the budget has no room to wait for
 /// it.
-pub(crate) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<Body, Rejection> {
+pub(crate) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<Body, BodyError> {
     read_up_to(MAX_BODY, request, budget).await
 }
 
@@ -60,11 +79,11 @@ pub(crate) async fn read_up_to(
     max: usize,
     mut request: Request<Incoming>,
     budget: &Budget,
-) -> Result<Body, Rejection> {
+) -> Result<Body, BodyError> {
     let version = request.version();
     if request.body().size_hint().lower() > max as u64 {
         let is_unread = Box::pin(leave(&mut request, budget)).await;
-        return Err(too_large(max).leaving(is_unread));
+        return Err(BodyError { fault: BodyFault::TooLarge(max), is_unread });
     }
     let body = request.into_body();
     let held = budget.none();
@@ -81,15 +100,15 @@ pub(crate) async fn read_up_to(
     };
     match read {
         Ok(()) => Ok(arriving.into_body()),
-        Err(rejection) => {
-            if rejection.status() == StatusCode::SERVICE_UNAVAILABLE {
-                // The budget has no room, so nothing more is read.
-                budget.note_refusal();
-                return Err(rejection.leaving(version < Version::HTTP_2));
-            }
+        // Nothing more is read.
+        Err(fault @ BodyFault::NoRoom) => {
+            budget.note_refusal();
+            Err(BodyError { fault, is_unread: version < Version::HTTP_2 })
+        }
+        Err(fault) => {
             let ArrivingBody { mut body, held, .. } = arriving;
             drop(held);
-            Err(rejection.leaving(Box::pin(discard(version, &mut body, budget)).await))
+            Err(BodyError { fault, is_unread: Box::pin(discard(version, &mut body, budget)).await })
         }
     }
 }
@@ -111,11 +130,8 @@ async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-async fn in_time(rest: impl Future<Output = Result<(), Rejection>>) -> Result<(), Rejection> {
-    tokio::time::timeout(TIME_LIMIT, rest).await.unwrap_or_else(|_| {
-        let detail = format!("the body did not arrive within {TIME_LIMIT:?}");
-        Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, detail))
-    })
+async fn in_time(rest: impl Future<Output = Result<(), BodyFault>>) -> Result<(), BodyFault> {
+    tokio::time::timeout(TIME_LIMIT, rest).await.unwrap_or(Err(BodyFault::Slow(TIME_LIMIT)))
 }
 
 /// A body that is being read.
@@ -131,12 +147,12 @@ struct ArrivingBody {
 
 impl ArrivingBody {
     /// Reads to the end. If dropped and called again, it continues where it was.
-    async fn rest(&mut self) -> Result<(), Rejection> {
+    async fn rest(&mut self) -> Result<(), BodyFault> {
         while let Some(frame) = self.body.frame().await {
-            let frame = frame.map_err(|_| Rejection::new(StatusCode::BAD_REQUEST, "the body was cut off"))?;
+            let frame = frame.map_err(|_| BodyFault::CutOff)?;
             let Ok(data) = frame.into_data() else { continue };
             if self.whole.len() + data.len() > self.max {
-                return Err(too_large(self.max));
+                return Err(BodyFault::TooLarge(self.max));
             }
             if self.whole.is_empty() && self.body.is_end_stream() {
                 self.first = data;
@@ -158,16 +174,12 @@ impl ArrivingBody {
     }
 
     /// Notes that the body has not arrived yet.
-    fn wait(&mut self) -> Result<(), Rejection> {
+    fn wait(&mut self) -> Result<(), BodyFault> {
         self.hold(WAITING + self.whole.capacity())
     }
 
-    fn hold(&mut self, bytes: usize) -> Result<(), Rejection> {
-        if self.held.resize(bytes) {
-            return Ok(());
-        }
-        let detail = "no memory is left for this body: too many bodies are in flight";
-        Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail))
+    fn hold(&mut self, bytes: usize) -> Result<(), BodyFault> {
+        if self.held.resize(bytes) { Ok(()) } else { Err(BodyFault::NoRoom) }
     }
 
     fn into_body(self) -> Body {
@@ -177,7 +189,7 @@ impl ArrivingBody {
 }
 
 /// Leaves the body of a request that is answered without it. Returns whether more of it is coming.
-pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> bool {
+pub(crate) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> bool {
     let version = request.version();
     // To read would ask such a client for its body.
     if version < Version::HTTP_2 && request.headers().contains_key(EXPECT) {
@@ -190,7 +202,7 @@ pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> b
 ///
 /// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report an error if their stream ends while they send. So
 /// the body is waited for, within bounds of size and time. Over HTTP/1.1, a body that is not there yet ends the
-/// connection, which [lingers](crate::net::lingering_close).
+/// connection, which [lingers](super::lingering_close).
 async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> bool {
     if body.is_end_stream() {
         return false;
@@ -216,9 +228,4 @@ async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> bool
         let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
     }
     false
-}
-
-fn too_large(max: usize) -> Rejection {
-    let detail = format!("the body is larger than {max} bytes");
-    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }
