@@ -38,8 +38,9 @@
 //! [`args`] reads flags and variables, [`Settings`] resolves them to ready objects, and [`serve`] puts everything
 //! together. Policies come from flags (`settings::flags`), from another system's settings (`settings::import`), or from
 //! files, which `live` watches and reloads. `decide` is independent of wire formats, `http` and `grpc` are independent
-//! of counters, and everything works over any [`Store`](tollgate::Store); `store` has those that the service can be
-//! started with. The other commands are in [`cli`].
+//! of counters and of each other: `answer` has the rejections that both word. Everything works over any
+//! [`Store`](tollgate::Store); `store` has those that the service can be started with. The other commands are in
+//! [`cli`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,3 +1,5 @@
-//! What HTTP and gRPC answer alike: the headers of decisions.
+//! What HTTP and gRPC answer alike: rejections, and a header of decisions.
 
+pub(crate) mod rejection;
+pub(crate) mod rejection_kind;
 pub(crate) mod trials_header;

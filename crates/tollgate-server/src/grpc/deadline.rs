@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 
-use crate::http::Rejection;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 
 const HEADER: &str = "grpc-timeout";
 
@@ -78,7 +79,7 @@ pub(super) async fn within<T>(
                 "there was no answer within `grpc-timeout`; whether the call was counted is unknown"
             }
         };
-        Err(Rejection::new(StatusCode::GATEWAY_TIMEOUT, detail))
+        Err(Rejection::new(RejectionKind::DeadlinePassed, detail))
     };
     tokio::time::timeout(limit, call).await.unwrap_or_else(late)
 }
@@ -116,8 +117,8 @@ mod tests {
         };
         let limit = Some(Duration::from_millis(20));
         assert_eq!(within(limit, Late::Unknown, pin!(call(10))).await.ok(), Some(10));
-        let late = within(limit, Late::Unknown, pin!(call(30))).await.map_err(|rejection| rejection.status());
-        assert_eq!(late, Err(StatusCode::GATEWAY_TIMEOUT));
+        let late = within(limit, Late::Unknown, pin!(call(30))).await.map_err(|rejection| rejection.kind());
+        assert_eq!(late, Err(RejectionKind::DeadlinePassed));
         assert_eq!(within(None, Late::Unknown, pin!(call(30))).await.ok(), Some(30));
     }
 }

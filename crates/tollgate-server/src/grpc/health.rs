@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health as _, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use super::method::{MAX_MESSAGE, Tonic};
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::decider::Decider;
-use crate::http::Rejection;
 use crate::net::drain::Phase;
 
 /// The services that can be asked about: the whole server, Envoy's by its name, and the name that the checks of
@@ -27,7 +27,7 @@ pub(super) struct Health(HealthService);
 impl Health {
     pub(super) async fn answer(&self, asked: HealthCheckRequest) -> Result<HealthCheckResponse, Rejection> {
         let answer = self.0.check(tonic::Request::new(asked)).await;
-        let unknown = |_| Rejection::new(StatusCode::NOT_FOUND, "there is no service with this name");
+        let unknown = |_| Rejection::new(RejectionKind::NotFound, "there is no service with this name");
         answer.map(tonic::Response::into_inner).map_err(unknown)
     }
 }

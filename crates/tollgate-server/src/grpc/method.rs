@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 use prost::Message;
 use tonic::{Code, Status};
@@ -21,7 +21,8 @@ use crate::access::authorization::authorize;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
 use crate::access::scope::Scope;
-use crate::http::Rejection;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::net::budget::{HeldBytes, NoRoom};
 use crate::net::timeouts::PendingAnswer;
 use crate::observe::stopwatch::Stopwatch;
@@ -82,9 +83,9 @@ impl Service {
         answering: PendingAnswer,
         request: Request<Incoming>,
     ) -> Response<OutgoingMessage> {
-        if let Err(status) = check_form(&request) {
-            self.resources.metrics.rejections().count(status);
-            return status::not_a_call(status);
+        if let Err(kind) = check_form(&request) {
+            self.resources.metrics.rejections().count(kind.status());
+            return status::not_a_call(kind);
         }
         let Ok(mut held) = self.resources.budget.for_stream(others) else {
             return self.reject(&Rejection::no_room());
@@ -139,10 +140,10 @@ impl Service {
         let limit = deadline::of(request.headers())?.unwrap_or(MESSAGE_TIME).min(MESSAGE_TIME);
         let room = Room::take(&connection.streams, &self.streams, &self.resources.budget);
         let room = room.map_err(|NoRoom| Rejection::no_stream())?;
-        let late = |_| Rejection::new(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time");
+        let late = |_| Rejection::new(RejectionKind::SlowRequest, "the message did not arrive in time");
         let reply = tokio::time::timeout(limit, (tonic.call)(request)).await.map_err(late)?;
         if let Some(code) = refused(reply.headers()) {
-            self.resources.metrics.rejections().count(status::of_code(code));
+            self.resources.metrics.rejections().count(status::kind(code).status());
         }
         let Connection { phase, activity, .. } = connection;
         Ok(reply
@@ -175,10 +176,8 @@ impl Service {
 
     /// Rejects a call and logs this, because Envoy lets the request through by default, which nobody would notice.
     fn reject_check(&self, rejection: &Rejection) -> Response<OutgoingMessage> {
-        let status = rejection.status();
-        let is_of_caller = status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT;
-        if (is_of_caller || status == StatusCode::NOT_IMPLEMENTED) && self.refusal_logged.passes(LOG_GAP) {
-            let (code, field) = (status::code(status), rejection.field());
+        if rejection.kind().is_of_caller() && self.refusal_logged.passes(LOG_GAP) {
+            let (code, field) = (status::code(rejection.kind()), rejection.field());
             let reason = rejection.detail();
             warn!(
                 ?code,
@@ -191,7 +190,7 @@ impl Service {
     }
 
     fn reject(&self, rejection: &Rejection) -> Response<OutgoingMessage> {
-        self.resources.metrics.rejections().count(rejection.status());
+        self.resources.metrics.rejections().count(rejection.kind().status());
         status::reply(rejection)
     }
 }
@@ -200,10 +199,10 @@ impl Service {
 ///
 /// # Errors
 ///
-/// With the HTTP status that gRPC requires for it.
-fn check_form<B>(request: &Request<B>) -> Result<(), StatusCode> {
+/// If it is not, which gRPC answers with a status of HTTP.
+fn check_form<B>(request: &Request<B>) -> Result<(), RejectionKind> {
     if request.method() != Method::POST {
-        return Err(StatusCode::METHOD_NOT_ALLOWED);
+        return Err(RejectionKind::MethodNotAllowed);
     }
     let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
     let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
@@ -211,7 +210,7 @@ fn check_form<B>(request: &Request<B>) -> Result<(), StatusCode> {
     if known.iter().any(|known| kind.eq_ignore_ascii_case(known)) {
         Ok(())
     } else {
-        Err(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+        Err(RejectionKind::WrongMediaType)
     }
 }
 
@@ -225,7 +224,7 @@ fn unknown(path: &str) -> Rejection {
     let known = "`envoy.service.ratelimit.v3.RateLimitService`, `grpc.health.v1.Health` and `grpc.reflection.v1.ServerReflection`";
     let shown: String = path.chars().take(100).collect();
     Rejection::new(
-        StatusCode::NOT_IMPLEMENTED,
+        RejectionKind::Unimplemented,
         format!("there is no method at `{shown}`; the services are {known}"),
     )
 }

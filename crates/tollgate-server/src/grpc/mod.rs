@@ -5,8 +5,8 @@
 //! call and writes its answer, `any_bytes` decodes values from clients' headers, and `rate_limit` turns descriptors
 //! into checks, whose answers `response` writes. `imported` turns messages into requests of `tollgate-envoy` and back,
 //! for the limits of envoyproxy/ratelimit. Calls without an answer are rejections, as over HTTP, and `status` maps each
-//! of them to a gRPC status. `health` and `reflection` are tonic's services, whose `streams` are bounded. `messages` is
-//! generated.
+//! kind of them to a gRPC code. `health` and `reflection` are tonic's services, whose `streams` are bounded. `messages`
+//! is generated.
 //!
 //! Calls of Envoy's service are answered over hyper's HTTP/2 without tonic. So they share the memory budget and the
 //! bounds of bodies with HTTP, and cost less.
@@ -29,7 +29,6 @@ mod unary;
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use tonic_health::server::HealthReporter;
 
 pub(crate) use self::connection::Grpc;
@@ -38,21 +37,22 @@ pub(crate) use self::health::report;
 use self::method::Tonic;
 pub(crate) use self::response::AddedHeaders;
 use self::streams::Streams;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::decider::Decider;
 use crate::net::resources::Resources;
 use crate::observe::log_gap::LogGap;
 
-/// Under these statuses of HTTP, rejected calls are counted from zero.
-const EXPECTED: [StatusCode; 9] = [
-    StatusCode::BAD_REQUEST,
-    StatusCode::REQUEST_TIMEOUT,
-    StatusCode::PAYLOAD_TOO_LARGE,
-    StatusCode::UNSUPPORTED_MEDIA_TYPE,
-    StatusCode::UNPROCESSABLE_ENTITY,
-    StatusCode::INTERNAL_SERVER_ERROR,
-    StatusCode::NOT_IMPLEMENTED,
-    StatusCode::SERVICE_UNAVAILABLE,
-    StatusCode::GATEWAY_TIMEOUT,
+/// Rejections of these kinds are counted from zero.
+const EXPECTED: [RejectionKind; 9] = [
+    RejectionKind::Invalid,
+    RejectionKind::SlowRequest,
+    RejectionKind::TooLarge,
+    RejectionKind::WrongMediaType,
+    RejectionKind::BrokenMessage,
+    RejectionKind::Uncountable,
+    RejectionKind::Unimplemented,
+    RejectionKind::Unavailable,
+    RejectionKind::DeadlinePassed,
 ];
 
 /// How descriptors are checked and answered.
@@ -89,7 +89,7 @@ impl Service {
         let (health, watch, reporter) = health::services().await;
         let tonic = [watch].into_iter().chain(reflection::services()?).collect();
         let streams = Streams::of_listener(&resources.budget);
-        EXPECTED.into_iter().for_each(|status| resources.metrics.rejections().expect(status));
+        EXPECTED.into_iter().for_each(|kind| resources.metrics.rejections().expect(kind.status()));
         let service =
             Self { decider, resources, settings, health, tonic, streams, refusal_logged: LogGap::default() };
         Ok((service, reporter))

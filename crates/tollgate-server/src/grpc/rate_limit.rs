@@ -11,8 +11,8 @@ use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 use super::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::{Service, response};
 use crate::access::caller::{Caller, CallerAttributes};
+use crate::answer::rejection::Rejection;
 use crate::decide::decider::Decider;
-use crate::http::Rejection;
 use crate::request::attributes::{GivenAttributes, MAX_TEXTS};
 
 /// The attribute that holds the domain.

@@ -1,11 +1,12 @@
 //! Rejections as statuses of gRPC.
 
 use http::header::ALLOW;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response};
 use tonic::{Code, Status};
 
 use super::outgoing::OutgoingMessage;
-use crate::http::Rejection;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 
 impl From<&Rejection> for Status {
     fn from(rejection: &Rejection) -> Self {
@@ -13,7 +14,7 @@ impl From<&Rejection> for Status {
             Some(field) => format!("`{field}`: {}", rejection.detail()),
             None => rejection.detail().to_owned(),
         };
-        Self::new(code(rejection.status()), message)
+        Self::new(code(rejection.kind()), message)
     }
 }
 
@@ -23,44 +24,53 @@ const ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 /// The answer to a call that is rejected: a head without a body.
 pub(super) fn reply(rejection: &Rejection) -> Response<OutgoingMessage> {
     let mut reply = Status::from(rejection).into_http();
-    if rejection.status() == StatusCode::NOT_IMPLEMENTED {
+    if rejection.kind() == RejectionKind::Unimplemented {
         reply.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip"));
     }
     reply
 }
 
 /// Creates the answer to a request that is not a gRPC call.
-pub(super) fn not_a_call(status: StatusCode) -> Response<OutgoingMessage> {
+pub(super) fn not_a_call(kind: RejectionKind) -> Response<OutgoingMessage> {
     let mut reply = Response::new(OutgoingMessage::Empty);
-    *reply.status_mut() = status;
-    if status == StatusCode::METHOD_NOT_ALLOWED {
+    *reply.status_mut() = kind.status();
+    if kind == RejectionKind::MethodNotAllowed {
         reply.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     }
     reply
 }
 
-/// The status of HTTP under which an error of tonic's services is counted.
-pub(super) fn of_code(code: Code) -> StatusCode {
+/// Returns the kind under which an error of tonic's services is counted.
+pub(super) fn kind(code: Code) -> RejectionKind {
     match code {
-        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
-        Code::NotFound => StatusCode::NOT_FOUND,
-        Code::OutOfRange | Code::ResourceExhausted => StatusCode::PAYLOAD_TOO_LARGE,
-        _ => StatusCode::BAD_REQUEST,
+        Code::Unimplemented => RejectionKind::Unimplemented,
+        Code::NotFound => RejectionKind::NotFound,
+        Code::OutOfRange | Code::ResourceExhausted => RejectionKind::TooLarge,
+        _ => RejectionKind::Invalid,
     }
 }
 
-/// Returns the gRPC code of a rejection with this HTTP status.
-pub(super) fn code(status: StatusCode) -> Code {
-    match status {
-        StatusCode::BAD_REQUEST => Code::InvalidArgument,
-        StatusCode::UNAUTHORIZED => Code::Unauthenticated,
-        StatusCode::FORBIDDEN => Code::PermissionDenied,
-        StatusCode::NOT_FOUND => Code::NotFound,
-        StatusCode::NOT_IMPLEMENTED => Code::Unimplemented,
-        StatusCode::PAYLOAD_TOO_LARGE => Code::ResourceExhausted,
-        StatusCode::REQUEST_TIMEOUT | StatusCode::GATEWAY_TIMEOUT => Code::DeadlineExceeded,
-        StatusCode::SERVICE_UNAVAILABLE => Code::Unavailable,
-        // A broken frame, or what the store can never count. Clients try again after UNAVAILABLE.
-        _ => Code::Internal,
+/// Returns the gRPC code of a rejection of this kind.
+pub(super) fn code(kind: RejectionKind) -> Code {
+    match kind {
+        RejectionKind::Invalid => Code::InvalidArgument,
+        RejectionKind::Unauthenticated => Code::Unauthenticated,
+        RejectionKind::Forbidden => Code::PermissionDenied,
+        RejectionKind::NotFound => Code::NotFound,
+        RejectionKind::Unimplemented => Code::Unimplemented,
+        RejectionKind::TooLarge => Code::ResourceExhausted,
+        RejectionKind::SlowRequest | RejectionKind::DeadlinePassed => Code::DeadlineExceeded,
+        RejectionKind::Unavailable
+        | RejectionKind::StoreFull
+        | RejectionKind::StoreUnavailable
+        | RejectionKind::OutcomeUnknown => Code::Unavailable,
+        // What the store can never count is not UNAVAILABLE, after which clients try again. The others have no code of
+        // their own, and most of them only HTTP has.
+        RejectionKind::Uncountable
+        | RejectionKind::BrokenMessage
+        | RejectionKind::MethodNotAllowed
+        | RejectionKind::Conflict
+        | RejectionKind::WrongMediaType
+        | RejectionKind::InvalidFile => Code::Internal,
     }
 }

@@ -7,12 +7,13 @@ use std::io::Read;
 use bytes::{BufMut, Bytes, BytesMut};
 use flate2::bufread::GzDecoder;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use prost::{DecodeError, Message};
 
 use super::outgoing::OutgoingMessage;
-use crate::http::Rejection;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::net::body;
 use crate::net::budget::Budget;
 
@@ -69,13 +70,13 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Rejection> {
         Some(b"gzip") => Ok(Encoding::Gzip),
         Some(_) => {
             let detail = "messages may be compressed with gzip only";
-            Err(Rejection::new(StatusCode::NOT_IMPLEMENTED, detail))
+            Err(Rejection::new(RejectionKind::Unimplemented, detail))
         }
     }
 }
 
 fn decode<M>(body: &[u8], encoding: Encoding, of: Decoder<M>) -> Result<(M, usize), Rejection> {
-    let not_one = || Rejection::new(StatusCode::NOT_IMPLEMENTED, "the body is not exactly one message");
+    let not_one = || Rejection::new(RejectionKind::Unimplemented, "the body is not exactly one message");
     let cut_off = || broken("the message is cut off");
     if body.is_empty() {
         return Err(not_one());
@@ -96,12 +97,12 @@ fn decode<M>(body: &[u8], encoding: Encoding, of: Decoder<M>) -> Result<(M, usiz
         }
         _ => return Err(broken("the first byte of a message must be 0 or 1")),
     };
-    decoded.map_err(|error| Rejection::new(StatusCode::BAD_REQUEST, error.to_string()))
+    decoded.map_err(|error| Rejection::new(RejectionKind::Invalid, error.to_string()))
 }
 
 /// The client breaks the protocol, which gRPC calls an internal error.
 fn broken(detail: impl Into<Cow<'static, str>>) -> Rejection {
-    Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    Rejection::new(RejectionKind::BrokenMessage, detail)
 }
 
 /// No more than [`MAX_MESSAGE`] is decompressed, however small the message is.
@@ -112,7 +113,7 @@ fn decompressed(bytes: &[u8]) -> Result<Bytes, Rejection> {
     match read {
         Ok(length) if length > MAX_MESSAGE => {
             let detail = format!("the message has more than {MAX_MESSAGE} bytes once it is decompressed");
-            Err(Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
+            Err(Rejection::new(RejectionKind::TooLarge, detail))
         }
         Ok(_) if !rest.is_empty() => Err(broken("bytes follow the gzip of a message")),
         Ok(_) => Ok(whole.into()),
@@ -141,9 +142,9 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn domain(body: &[u8], encoding: Encoding) -> Result<String, StatusCode> {
+    fn domain(body: &[u8], encoding: Encoding) -> Result<String, RejectionKind> {
         let of = |bytes: &[u8]| RateLimitRequest::decode(bytes).map(|request| (request, bytes.len()));
-        decode(body, encoding, of).map(|(request, _)| request.domain).map_err(|error| error.status())
+        decode(body, encoding, of).map(|(request, _)| request.domain).map_err(|error| error.kind())
     }
 
     #[test]
@@ -154,9 +155,9 @@ mod tests {
         assert_eq!(domain(&one, Encoding::Gzip), Ok("shop".to_owned()), "the flag says what it is");
         let longer = [&one[..], b"\0"].concat();
         for body in [&longer, &b""[..], &[one.clone(), one.clone()].concat()] {
-            assert_eq!(domain(body, Encoding::Identity), Err(StatusCode::NOT_IMPLEMENTED), "{body:?}");
+            assert_eq!(domain(body, Encoding::Identity), Err(RejectionKind::Unimplemented), "{body:?}");
         }
-        let broken = Err(StatusCode::UNPROCESSABLE_ENTITY);
+        let broken = Err(RejectionKind::BrokenMessage);
         for body in [&one[..one.len() - 1], &one[..4]] {
             assert_eq!(domain(body, Encoding::Identity), broken, "{body:?}");
         }
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(domain(&framed(2, &message), Encoding::Gzip), broken);
         let followed = framed(1, &[&gzip(&message)[..], b"more"].concat());
         assert_eq!(domain(&followed, Encoding::Gzip), broken);
-        assert_eq!(domain(&framed(0, b"\x0a\xff"), Encoding::Identity), Err(StatusCode::BAD_REQUEST));
+        assert_eq!(domain(&framed(0, b"\x0a\xff"), Encoding::Identity), Err(RejectionKind::Invalid));
     }
 
     /// Field 15, which does not exist, precedes the domain.
@@ -181,8 +182,8 @@ mod tests {
         assert_eq!(domain(&body, Encoding::Gzip).map(|domain| domain.len()), Ok(1_000));
         let bomb = framed(1, &gzip(&vec![0; 10 * 1024 * 1024]));
         assert!(bomb.len() < MAX_MESSAGE);
-        assert_eq!(domain(&bomb, Encoding::Gzip), Err(StatusCode::PAYLOAD_TOO_LARGE));
-        let broken = Err(StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(domain(&bomb, Encoding::Gzip), Err(RejectionKind::TooLarge));
+        let broken = Err(RejectionKind::BrokenMessage);
         assert_eq!(domain(&framed(1, b"no gzip"), Encoding::Gzip), broken);
     }
 }

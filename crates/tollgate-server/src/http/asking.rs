@@ -5,8 +5,8 @@ use tollgate_http::TrustedProxies;
 use tollgate_policy::{Policy, PolicyDecision, PolicyError};
 
 use super::dialects::Dialect;
-use super::rejection::Rejection;
 use super::wire::{MAX_CALLER_QUOTAS, WrittenQuota};
+use crate::answer::rejection::Rejection;
 use crate::answer::trials_header::TrialsHeader;
 use crate::decide::receipts::Receipts;
 

@@ -5,7 +5,6 @@ use hyper::body::Incoming;
 use tollgate::{AnswerError, Charge, PolicyQuota, QuotaState, Receipt, ReceiptItem, StoreError};
 use tollgate_policy::{ChargedWindow, CheckError, Outcome, QuotaChanges};
 
-use super::rejection::Rejection;
 use super::wire::{
     BatchRequest, CountsReply, ReceiptRequest, RecordBatchReply, RecordBatchRequest, RecordEntry,
     RecordRequest, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest, SettleReply,
@@ -13,6 +12,7 @@ use super::wire::{
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
+use crate::answer::rejection::Rejection;
 use crate::net::body;
 use crate::request::json::{self, CostUnits, Object};
 

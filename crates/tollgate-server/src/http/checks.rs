@@ -5,13 +5,13 @@ use hyper::body::Incoming;
 use tollgate::AnswerError;
 use tollgate_policy::PolicyDecision;
 
-use super::rejection::Rejection;
 use super::wire::{
     BatchEntry, BatchEntryRequest, BatchReply, BatchRequest, CheckReply, CheckRequest, DeniedReply,
     PeekRequest,
 };
 use super::{Edge, Reply, query, reply};
 use crate::access::caller::Caller;
+use crate::answer::rejection::Rejection;
 use crate::answer::trials_header::TOLLGATE_TRIALS;
 use crate::decide::engine::Under;
 use crate::net::body;

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollgate::{Clock, Timestamp};
 
-use super::rejection::Rejection;
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::net::body;
 use crate::request::json::{self, AdvanceMillis};
 
@@ -43,7 +44,7 @@ impl Edge {
         caller.may_touch_all()?;
         let ClockRequest { advance_ms } = json::read(&body)?;
         let Some(clock) = &self.asking.test_clock else {
-            return Err(Rejection::new(StatusCode::NOT_FOUND, "this service has no clock for tests"));
+            return Err(Rejection::new(RejectionKind::NotFound, "this service has no clock for tests"));
         };
         clock.set((clock.now() + Duration::from_millis(advance_ms.value())).min(LATEST));
         Ok(reply::json(StatusCode::OK, &ClockReply { now: clock.now().as_unix_millis() }))

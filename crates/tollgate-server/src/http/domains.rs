@@ -13,10 +13,11 @@ use tollgate_envoy::{Code, JsonError};
 
 use super::operation::{Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, later};
 use super::policies::NotLive;
-use super::rejection::Rejection;
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
 use crate::access::scope::Scope;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::envoy::DomainEngine;
 use crate::net::body;
 
@@ -91,13 +92,13 @@ impl Edge {
 
     fn domain_engine(&self) -> Result<&DomainEngine, Rejection> {
         let missing = "this service has no limits of Envoy's rate-limit service";
-        self.decider.domains().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
+        self.decider.domains().ok_or_else(|| Rejection::new(RejectionKind::NotFound, missing))
     }
 
     async fn check_as_envoy(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let json: Value = serde_json::from_slice(&body).map_err(|error| {
-            Rejection::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"))
+            Rejection::new(RejectionKind::Invalid, format!("the body is not JSON: {error}"))
         })?;
         let request = tollgate_envoy::Request::from_json(&json)
             .map_err(|JsonError { place, fault }| Rejection::bad_field(place, fault.to_string()))?;

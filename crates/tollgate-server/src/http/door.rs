@@ -10,14 +10,15 @@
 //! it there. But browsers show client certificates by themselves, so the other two rules still apply.
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, Method, Request, StatusCode, Version};
+use http::{HeaderMap, Method, Request, Version};
 
 use super::operation::{InputPlace, Operation};
-use super::rejection::Rejection;
 use crate::access::authorization::authorize;
 use crate::access::caller::Caller;
 use crate::access::listener::{Access, Listener};
 use crate::access::peer::ConnectionPeer;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 
 /// Checks that the request is valid for its version of HTTP.
 ///
@@ -31,8 +32,8 @@ pub(super) fn check_form<B>(request: &Request<B>) -> Result<(), Rejection> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), None) => Ok(()),
-        (None, _) => Err(Rejection::new(StatusCode::BAD_REQUEST, "HTTP/1.1 needs a `Host`")),
-        (Some(_), Some(_)) => Err(Rejection::new(StatusCode::BAD_REQUEST, "there is more than one `Host`")),
+        (None, _) => Err(Rejection::new(RejectionKind::Invalid, "HTTP/1.1 needs a `Host`")),
+        (Some(_), Some(_)) => Err(Rejection::new(RejectionKind::Invalid, "there is more than one `Host`")),
     }
 }
 
@@ -76,7 +77,7 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
         .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
     {
         let detail = "the body must not be compressed: leave `Content-Encoding` out";
-        return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        return Err(Rejection::new(RejectionKind::WrongMediaType, detail));
     }
     if matches!(operation.asked, InputPlace::OfAnyType(_)) {
         return Ok(());
@@ -86,7 +87,7 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
         Some(kind) if is_json(kind.as_bytes()) => Ok(()),
         _ => {
             let detail = "the body must be JSON: `Content-Type: application/json`";
-            Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+            Err(Rejection::new(RejectionKind::WrongMediaType, detail))
         }
     }
 }
@@ -106,7 +107,7 @@ fn check_host(access: &Access, host: Option<&str>) -> Result<(), Rejection> {
     }
     let detail = "the name in `Host` is not allowed here: use an IP address or `localhost`, or start the service \
                   with `--allowed-host NAME`";
-    Err(Rejection::new(StatusCode::FORBIDDEN, detail))
+    Err(Rejection::new(RejectionKind::Forbidden, detail))
 }
 
 fn check_site(headers: &HeaderMap, host: Option<&str>) -> Result<(), Rejection> {
@@ -122,7 +123,7 @@ fn check_site(headers: &HeaderMap, host: Option<&str>) -> Result<(), Rejection> 
     if is_ours {
         return Ok(());
     }
-    Err(Rejection::new(StatusCode::FORBIDDEN, "requests from pages of other sites are refused here"))
+    Err(Rejection::new(RejectionKind::Forbidden, "requests from pages of other sites are refused here"))
 }
 
 fn is_json(content_type: &[u8]) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! The way of a request: `operations` is the table that names its operation, `door` checks it, and the handler in the
 //! table answers it. `query`, `body` and `json` read requests; `wire` has the types of requests and replies. The
-//! handlers are in `checks` (callers' own requests), `changes` and `policies` (for administrators). A request without
-//! an answer becomes a `rejection`. `dialects` has the paths and words of other systems. `forwarded` answers proxies
+//! handlers are in `checks` (callers' own requests), `changes` and `policies` (for administrators). `rejection` answers
+//! requests that get no decision. `dialects` has the paths and words of other systems. `forwarded` answers proxies
 //! about requests that headers describe. `openapi` describes the table. `connection` is HTTP on one connection,
 //! and `outgoing` is the body of an answer that is being sent.
 
@@ -44,11 +44,12 @@ pub(crate) use self::dialects::Dialect;
 use self::forwarded::NamedHeaders;
 use self::operation::{Effect, Handler, OperationRow};
 use self::operations::Operations;
-pub(crate) use self::rejection::Rejection;
 use self::reply::Reply;
 use crate::access::caller::Caller;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::decider::Decider;
 use crate::decide::engine::DecisionEngine;
 use crate::live::reload::Reload;
@@ -141,8 +142,8 @@ impl Edge {
             if is_of_proxy {
                 self.note_refused_proxy(&rejection);
             }
-            self.metrics.rejections().count(rejection.status());
-            rejection.into_reply()
+            self.metrics.rejections().count(rejection.kind().status());
+            rejection.into()
         });
         reply.is_unread |= is_unread;
         let is_last = self.phase.is_draining() || reply.is_unread;
@@ -212,7 +213,7 @@ impl Edge {
     /// If domains decide. Such a service has no operation that needs policies.
     fn engine(&self) -> Result<&DecisionEngine, Rejection> {
         let missing = "this service has no policies";
-        self.decider.policies().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
+        self.decider.policies().ok_or_else(|| Rejection::new(RejectionKind::NotFound, missing))
     }
 
     /// Returns whether checks get decisions. During an outage of the store they do if the policies admit or count

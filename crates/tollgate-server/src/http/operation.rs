@@ -7,11 +7,11 @@ use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::dialects::Dialect;
-use super::rejection::Rejection;
 use super::wire::SchemaOf;
 use super::{Edge, Reply};
 use crate::access::caller::Caller;
 use crate::access::scope::Scope;
+use crate::answer::rejection::Rejection;
 
 /// One operation of the service.
 #[derive(Clone)]

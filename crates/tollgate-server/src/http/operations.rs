@@ -10,7 +10,6 @@ use super::operation::{
     Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, UNAVAILABLE, UNCOUNTABLE, later,
 };
 use super::policies::{PoliciesBody, ReloadReply};
-use super::rejection::Rejection;
 use super::wire::{
     BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, ReceiptRequest,
     RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest,
@@ -19,6 +18,8 @@ use super::wire::{
 use super::{Edge, domains, forwarded, reply};
 use crate::access::listener::Listener;
 use crate::access::scope::Scope;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::metrics::TextFormat;
 
 /// All operations of a service.
@@ -285,7 +286,7 @@ impl Operations {
                     .to_owned()
             }
         };
-        Rejection::new(StatusCode::NOT_FOUND, detail)
+        Rejection::new(RejectionKind::NotFound, detail)
     }
 
     /// Returns whether proxies ask at this path, also if the service has no policies for them.

@@ -9,10 +9,11 @@ use serde::Serialize;
 use tollgate::{Clock, CountDenied, SystemClock};
 use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec};
 
-use super::rejection::Rejection;
 use super::wire::ReloadRequest;
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
+use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::live::cause::Cause;
 use crate::live::reload;
 use crate::live::target::ReloadResult;
@@ -155,7 +156,7 @@ impl Edge {
         }
         let Some(reloads) = &self.reloads else {
             return Err(Rejection::new(
-                StatusCode::CONFLICT,
+                RejectionKind::Conflict,
                 "the limits come from flags, so there is no file to reload",
             ));
         };
@@ -166,8 +167,8 @@ impl Edge {
             Some(Ok(ReloadResult::Unchanged(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: false, version }))
             }
-            Some(Err(error)) => Err(Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
-            None => Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, "the reload was cut short")),
+            Some(Err(error)) => Err(Rejection::new(RejectionKind::InvalidFile, error.to_string())),
+            None => Err(Rejection::new(RejectionKind::Unavailable, "the reload was cut short")),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct ProblemBody<'a> {
     pub(super) scope: Option<&'a str>,
     /// The quotas that were changed before the store failed. The next one may have been changed as well.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) changed: Option<&'a [ChangedQuota]>,
+    pub(super) changed: Option<Box<[ChangedQuota]>>,
     /// The policies that the store can never count together for this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) policies: Option<&'a [Box<str>]>,

@@ -4,10 +4,10 @@ use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
-use super::rejection::Rejection;
 use super::wire::HealthReply;
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
+use crate::answer::rejection::Rejection;
 use crate::metrics::TextFormat;
 
 impl Edge {

@@ -12,10 +12,10 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use tollgate_policy::{Attributes, PolicyDecision};
 
-use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter, seconds_left};
+use crate::answer::rejection::Rejection;
 use crate::args::AnswerSystem;
 
 pub(super) static DIALECT: Dialect = Dialect {

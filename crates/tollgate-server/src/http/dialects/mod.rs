@@ -15,10 +15,10 @@ use tollgate_policy::{Attributes, Identity, PolicyDecision};
 use tollgate_wire::headers::{HeaderFormat, PolicyHeaders};
 
 use self::parameters::Parameters;
-use super::rejection::Rejection;
 use super::wire::SchemaOf;
 use super::{Edge, Reply};
 use crate::access::caller::Caller;
+use crate::answer::rejection::Rejection;
 use crate::args::AnswerSystem;
 use crate::decide::engine::Under;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::super::query;
-use super::super::rejection::Rejection;
+use crate::answer::rejection::Rejection;
 
 /// Names and values of a query.
 pub(super) struct Parameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);

@@ -6,10 +6,10 @@
 use schemars::json_schema;
 use tollgate_policy::{Attributes, PolicyDecision};
 
-use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter, seconds_left};
+use crate::answer::rejection::Rejection;
 use crate::args::AnswerSystem;
 
 pub(crate) static DIALECT: Dialect = Dialect {

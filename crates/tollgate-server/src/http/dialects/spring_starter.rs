@@ -20,10 +20,10 @@ use tollgate::{Source, Timestamp, whole_seconds};
 use tollgate_policy::{Attributes, PolicyDecision};
 use tollgate_wire::headers::HeaderFormat;
 
-use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter};
+use crate::answer::rejection::Rejection;
 use crate::args::AnswerSystem;
 
 pub(super) static DIALECT: Dialect = Dialect {

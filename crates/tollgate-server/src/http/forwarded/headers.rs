@@ -6,8 +6,8 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_policy::{Attributes, Identity, Policy, PolicySet};
 
-use super::super::rejection::Rejection;
 use super::request::DescribedParts;
+use crate::answer::rejection::Rejection;
 use crate::request::attributes;
 
 /// The prefix of such attributes' names.

@@ -16,10 +16,10 @@ use tracing::warn;
 pub(super) use self::headers::NamedHeaders;
 pub(super) use self::query::{DENY, DENY_STATUSES};
 pub(super) use self::request::ALL_HEADERS;
-use super::rejection::Rejection;
 use super::wire::ClientDenial;
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
+use crate::answer::rejection::Rejection;
 use crate::decide::engine::Under;
 use crate::request::attributes;
 
@@ -56,7 +56,7 @@ impl Edge {
     /// Logs a refusal that the operator must fix: the proxy may drop the reason, and its clients cannot do anything.
     #[cold]
     pub(super) fn note_refused_proxy(&self, rejection: &Rejection) {
-        let status = rejection.status();
+        let status = rejection.kind().status();
         if status.is_client_error() && self.refusal_logged.passes(LOG_GAP) {
             let (status, field, reason) = (status.as_u16(), rejection.field(), rejection.detail());
             warn!(status, field, reason, "a request that a proxy asks about was refused");

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::super::rejection::Rejection;
+use crate::answer::rejection::Rejection;
 
 /// The parameter for the status of denials.
 pub(in super::super) const DENY: &str = "deny";

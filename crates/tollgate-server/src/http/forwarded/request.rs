@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use tollgate_http::{ForwardedHeader, Grouping, TrustedProxies};
 use tollgate_policy::Attributes;
 
-use super::super::rejection::Rejection;
+use crate::answer::rejection::Rejection;
 
 // As Traefik and Caddy send them.
 const FORWARDED_METHOD: &str = "X-Forwarded-Method";

@@ -6,8 +6,8 @@ use tollgate::{PolicyQuota, QuotaState, Source};
 use tollgate_policy::{Policy, QuotaChanges, QuotaRefund, QuotaSettlement};
 use tollgate_wire::body::{DecisionSource, QuotaText, WindowBody};
 
+use crate::answer::rejection::Rejection;
 use crate::http::problem::ProblemBody;
-use crate::http::rejection::Rejection;
 
 /// The result of a refund.
 #[derive(Serialize, JsonSchema)]

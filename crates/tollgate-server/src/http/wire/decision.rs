@@ -7,8 +7,8 @@ use tollgate_policy::{PolicyDecision, TrialDecision, TrialKind};
 use tollgate_wire::body::{DecisionBody, DenialBody};
 use tollgate_wire::headers::LimitHeaders;
 
+use crate::answer::rejection::Rejection;
 use crate::http::problem::ProblemBody;
-use crate::http::rejection::Rejection;
 
 /// The answer to a request. The single figures are those of the quota that decided; they are absent if none did.
 #[derive(Serialize, JsonSchema)]

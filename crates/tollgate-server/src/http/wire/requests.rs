@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Attributes, ChargedWindow};
 
+use crate::answer::rejection::Rejection;
 use crate::decide::receipts::Receipts;
-use crate::http::rejection::Rejection;
 use crate::request::attributes;
 use crate::request::json::{self, CostUnits, Object, StartMillis, UsedUnits, Version, Whole};
 
