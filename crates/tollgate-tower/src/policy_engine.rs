@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::{Answer, AnyStore, Clock, QuotaStates, Step, Store, StoreError};
+use tollgate::{Answer, AnyStore, Clock, QuotaStates, Step, StepDeadline, Store, StoreError};
 use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, UnknownValue};
 use tollgate_wire::headers::PolicyHeaders;
 
@@ -170,5 +170,21 @@ impl<S: Store, C: Clock> Store for LimiterStore<S, C> {
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         self.0.fallback().step_each(steps)
+    }
+
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        self.0.fallback().step_until(step, deadline)
+    }
+
+    fn step_each_until<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        self.0.fallback().step_each_until(steps, deadline)
     }
 }

@@ -13,7 +13,7 @@ use std::task::Poll;
 use smallvec::SmallVec;
 
 pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
-use crate::store::{Answer, AnswerError, Full, QuotaStates, Step, Store, StoreError};
+use crate::store::{Answer, AnswerError, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
 use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock};
 
 /// A store with a policy for outages.
@@ -98,7 +98,8 @@ impl<S, C, D> FallbackStore<S, C, D> {
     }
 
     /// Sets the deadline of a step: after this future is done, the step fails as [`Late`](AnswerError::Late). Each step
-    /// that has to wait makes one, for example by `|| tokio::time::sleep(Duration::from_millis(20))`.
+    /// that has to wait makes one, for example by `|| tokio::time::sleep(Duration::from_millis(20))`. It does not depend
+    /// on the deadline that a [step carries](Store::step_until), which is passed on to the store below.
     pub fn deadline<F, T>(self, deadline: F) -> FallbackStore<S, C, F>
     where
         F: Fn() -> T,
@@ -152,11 +153,28 @@ where
     D: Fn() -> T + Send + Sync,
     T: Future<Output = ()> + Send,
 {
+    #[inline]
     fn step<'a>(
         &'a self,
         step: Step<'a>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        match self.store.step(step) {
+        self.step_until(step, None)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        self.step_each_until(steps, None)
+    }
+
+    #[inline]
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        match self.store.step_until(step, deadline) {
             Answer::Now(answer) => Answer::Now(self.judged(step, answer)),
             Answer::Later(later) => Answer::Later(async move {
                 let answer = self.in_time(pin!(later)).await.unwrap_or_else(|late| Err(late.into()));
@@ -165,11 +183,12 @@ where
         }
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        match self.store.step_each(steps) {
+        match self.store.step_each_until(steps, deadline) {
             Answer::Now(answers) => Answer::Now(self.judged_each(steps, answers)),
             Answer::Later(later) => Answer::Later(async move {
                 match self.in_time(pin!(later)).await {

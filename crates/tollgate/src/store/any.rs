@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{Answer, QuotaStates, Step, Store, StoreError};
+use super::{Answer, QuotaStates, Step, StepDeadline, Store, StoreError};
 
 /// A store of any type, for fields and functions whose types should not depend on the store. Clones share it.
 ///
@@ -24,11 +24,16 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// [`Store`] with boxed futures.
 trait BoxingStore: Send + Sync {
-    fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<QuotaStates, StoreError>>>;
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<BoxFuture<'a, Result<QuotaStates, StoreError>>>;
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Answer<BoxFuture<'a, Vec<Result<QuotaStates, StoreError>>>>;
 
     fn address(&self) -> Option<usize>;
@@ -42,18 +47,23 @@ impl AnyStore {
 }
 
 impl<S: Store> BoxingStore for S {
-    fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<QuotaStates, StoreError>>> {
-        match Store::step(self, step) {
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<BoxFuture<'a, Result<QuotaStates, StoreError>>> {
+        match Store::step_until(self, step, deadline) {
             Answer::Now(answer) => Answer::Now(answer),
             Answer::Later(later) => Answer::Later(Box::pin(later)),
         }
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Answer<BoxFuture<'a, Vec<Result<QuotaStates, StoreError>>>> {
-        match Store::step_each(self, steps) {
+        match Store::step_each_until(self, steps, deadline) {
             Answer::Now(answers) => Answer::Now(answers),
             Answer::Later(later) => Answer::Later(Box::pin(later)),
         }
@@ -69,14 +79,30 @@ impl Store for AnyStore {
         &'a self,
         step: Step<'a>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        BoxingStore::step(&*self.0, step)
+        BoxingStore::step_until(&*self.0, step, None)
     }
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        BoxingStore::step_each(&*self.0, steps)
+        BoxingStore::step_each_until(&*self.0, steps, None)
+    }
+
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        BoxingStore::step_until(&*self.0, step, deadline)
+    }
+
+    fn step_each_until<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        BoxingStore::step_each_until(&*self.0, steps, deadline)
     }
 
     fn address(&self) -> Option<usize> {

@@ -8,6 +8,7 @@ mod any;
 mod error;
 mod quota_states;
 mod step;
+mod step_deadline;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub use self::error::{AnswerError, Full, StoreError};
 pub(crate) use self::quota_states::only;
 pub use self::quota_states::{PerQuota, QuotaStates};
 pub use self::step::Step;
+pub use self::step_deadline::StepDeadline;
 
 /// A keeper of counters that executes every [`Step`] atomically.
 ///
@@ -33,6 +35,9 @@ pub use self::step::Step;
 ///
 /// A store that may have to wait has a deadline, after which it returns an error. For a store without one, use
 /// [`FallbackStore::deadline`](crate::FallbackStore::deadline).
+///
+/// A caller may pass a [deadline of its own](StepDeadline) with a step: see [`step_until`](Self::step_until). It never
+/// extends the store's.
 pub trait Store: Send + Sync {
     /// Executes the step, and answers with the states of its quotas: one for each charge, in their order.
     ///
@@ -55,6 +60,36 @@ pub trait Store: Send + Sync {
         &'a self,
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send>;
+
+    /// Like [`step`](Self::step), for a caller that waits no longer than until this deadline. `None` is no deadline.
+    ///
+    /// By default, the store ignores the deadline. A store that may have to wait should keep it, and a store above
+    /// another should pass it on.
+    ///
+    /// # Errors
+    ///
+    /// If a store that keeps the deadline has no answer by then, the step fails in
+    /// [trouble](StoreError::Trouble), and the error says whether it [may have
+    /// charged](StoreError::may_have_charged). A step that would begin after the deadline charges nothing.
+    #[inline(always)]
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        _deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        self.step(step)
+    }
+
+    /// Like [`step_each`](Self::step_each), for a caller that waits no longer than until this deadline, as
+    /// [`step_until`](Self::step_until) describes. The answers that came before the deadline are kept.
+    #[inline]
+    fn step_each_until<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+        _deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        self.step_each(steps)
+    }
 
     /// Returns where the counters are, if this process's memory has all of them: stores with two different addresses
     /// share no counter.
@@ -81,6 +116,23 @@ impl<S: Store + ?Sized> Store for &S {
         (**self).step_each(steps)
     }
 
+    #[inline]
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        (**self).step_until(step, deadline)
+    }
+
+    fn step_each_until<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        (**self).step_each_until(steps, deadline)
+    }
+
     fn address(&self) -> Option<usize> {
         (**self).address()
     }
@@ -100,6 +152,23 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         (**self).step_each(steps)
+    }
+
+    #[inline]
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        (**self).step_until(step, deadline)
+    }
+
+    fn step_each_until<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        (**self).step_each_until(steps, deadline)
     }
 
     fn address(&self) -> Option<usize> {
