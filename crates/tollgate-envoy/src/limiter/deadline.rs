@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use tollgate::AnswerError;
+use tollgate::{AnswerError, StepDeadline};
 
 /// A timer, which completes at the deadline.
 pub(super) type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -14,6 +14,8 @@ pub(super) type StartTimer = dyn Fn() -> Timer + Send + Sync;
 
 /// A deadline for several steps. It starts when the first of them has to wait.
 pub(super) struct Deadline<'a> {
+    /// The caller's, for the next step.
+    caller_deadline: Option<StepDeadline>,
     /// `None` if steps may take any time.
     start: Option<&'a StartTimer>,
     timer: Option<Timer>,
@@ -21,13 +23,18 @@ pub(super) struct Deadline<'a> {
 }
 
 impl<'a> Deadline<'a> {
-    pub(super) const fn new(start: Option<&'a StartTimer>) -> Self {
-        Self { start, timer: None, is_over: false }
+    pub(super) const fn new(start: Option<&'a StartTimer>, caller_deadline: Option<StepDeadline>) -> Self {
+        Self { caller_deadline, start, timer: None, is_over: false }
     }
 
     /// Returns the step's answer, unless the deadline passes first. After the deadline, no step begins.
-    pub(super) async fn bound<A>(&mut self, step: impl Future<Output = A>) -> Result<A, AnswerError> {
-        let mut step = pin!(step);
+    /// The step carries the caller's deadline to the store.
+    pub(super) async fn bound<F: Future>(
+        &mut self,
+        step: impl FnOnce(Option<StepDeadline>) -> F,
+    ) -> Result<F::Output, AnswerError> {
+        let mut step = pin!(step(self.caller_deadline));
+        self.caller_deadline = self.caller_deadline.map(StepDeadline::after_a_step);
         poll_fn(|context| {
             if self.is_over {
                 return Poll::Ready(Err(AnswerError::Late));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tollgate::{Clock, FallbackStore, OnStoreFailure, Store, SystemClock};
+use tollgate::{Clock, FallbackStore, OnStoreFailure, StepDeadline, Store, SystemClock};
 use tollgate_policy::WhenFull;
 
 use self::deadline::StartTimer;
@@ -182,11 +182,29 @@ impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
     /// # Cancel safety
     ///
     /// If the future is dropped, the units may or may not have been charged.
-    pub async fn decide(&self, request: &Request<'_>) -> Result<Response, DecideError> {
+    pub fn decide(&self, request: &Request<'_>) -> impl Future<Output = Result<Response, DecideError>> {
+        self.decide_until(None, request)
+    }
+
+    /// Like [`decide`](Self::decide), for a caller that waits no longer than until this deadline. All steps of the
+    /// store [carry it](Store::step_until); after it, those that a store did not answer are treated as during an outage.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`decide`](Self::decide).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`decide`](Self::decide).
+    pub async fn decide_until(
+        &self,
+        deadline: Option<StepDeadline>,
+        request: &Request<'_>,
+    ) -> Result<Response, DecideError> {
         let live = self.live();
         let domain = live.domain(request.domain);
         let plan = Plan::new(request, domain, &self.settings)?;
-        let states = self.count(&plan).await?;
+        let states = self.count(&plan, deadline).await?;
         let response = assemble::response(request, &plan, &states, &self.settings);
         let Some(domain) = domain else {
             self.unknown_domains.fetch_add(1, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use smallvec::SmallVec;
-use tollgate::{Charge, Clock, QuotaState, QuotaStates, Source, Step, Store, StoreError};
+use tollgate::{Charge, Clock, QuotaState, QuotaStates, Source, Step, StepDeadline, Store, StoreError};
 use tollgate_policy::WhenFull;
 
 use super::EnvoyLimiter;
@@ -38,9 +38,13 @@ enum ShadowHandling {
 
 impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
     /// Executes the plan within one deadline.
-    pub(super) async fn count(&self, plan: &Plan<'_>) -> Result<States, StoreError> {
+    pub(super) async fn count(
+        &self,
+        plan: &Plan<'_>,
+        deadline: Option<StepDeadline>,
+    ) -> Result<States, StoreError> {
         let mut states = States { each: SmallVec::from_elem(None, plan.0.len()), is_without_room: false };
-        let mut deadline = Deadline::new(self.deadline.as_deref());
+        let mut deadline = Deadline::new(self.deadline.as_deref(), deadline);
         let shadows = match self.settings.charging {
             ChargingMode::AllOrNothing => {
                 if self.charge_all_or_nothing(plan, &mut states, &mut deadline).await? {
@@ -101,7 +105,7 @@ impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
             return Ok(true);
         }
         let step = Step::Charge(&charges);
-        let answer = deadline.bound(async { self.store.step(step).await }).await;
+        let answer = deadline.bound(async |until| self.store.step_until(step, until).await).await;
         let answer = answer.unwrap_or_else(|late| self.store.without_store(step, late.into()));
         let counted = self.with_room(&charges, answer, states)?;
         for (place, state) in places.iter().zip(&counted) {

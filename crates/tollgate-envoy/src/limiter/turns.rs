@@ -23,7 +23,7 @@ pub(super) async fn in_turn<S: Store>(
     for turn in 0..=last {
         let now = || steps.iter().zip(&turns).enumerate().filter(|(_, (_, its_turn))| **its_turn == turn);
         let steps: SmallVec<[Step<'_>; 2]> = now().map(|(_, (step, _))| *step).collect();
-        let answered = deadline.bound(async { store.step_each(&steps).await }).await;
+        let answered = deadline.bound(async |until| store.step_each_until(&steps, until).await).await;
         let answered = answered
             .unwrap_or_else(|late| steps.iter().map(|step| without_answer(*step, late.into())).collect());
         answers.extend(now().map(|(place, _)| place).zip(answered));

@@ -29,7 +29,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
     Answer, AnswerError, Charge, Clock, FallbackStore, MemoryStore, OnStoreFailure, PolicyQuota, QuotaStates,
-    Step, Store, StoreError, SystemClock,
+    Step, StepDeadline, Store, StoreError, SystemClock,
 };
 
 pub use self::check_receipt::QuotaSettlement;
@@ -305,8 +305,30 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Cancel safety
     ///
     /// The same as [`check`](Self::check).
-    pub async fn check_in<V: View>(
+    pub fn check_in<V: View>(
         &self,
+        set: Arc<PolicySet>,
+        view: &V,
+        cost: u32,
+    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
+        self.check_in_until(None, set, view, cost)
+    }
+
+    /// Like [`check_in`](Self::check_in), for a caller that waits no longer than until this deadline. The decision and
+    /// its trials share it: each step of the store [carries it](Store::step_until). Trials without an answer by then
+    /// are failed ones, and do not change the decision.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`check`](Self::check). A store that has no answer by the deadline could not answer: the policies
+    /// decide.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`check`](Self::check).
+    pub async fn check_in_until<V: View>(
+        &self,
+        deadline: Option<StepDeadline>,
         set: Arc<PolicySet>,
         view: &V,
         cost: u32,
@@ -314,10 +336,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let (basis, trials) = match self.charges(&set, view, cost)? {
             Outcome::Charge(matched) => {
                 let charges: Charges<'_> = matched.enforced().collect();
-                let decided = self.step(&charges, Step::Charge(&charges)).await;
+                let decided = self.step(&charges, Step::Charge(&charges), deadline).await;
                 let decided = decided.inspect_err(|_| set.note_failure(&matched));
                 let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
-                let trials = self.try_out(&[(&matched, &decided.counted)]).await.pop().unwrap_or_default();
+                let deadline = of_trials(deadline, charges.len());
+                let trials = self.try_out(&[(&matched, &decided.counted)], deadline).await;
+                let trials = trials.into_iter().next().unwrap_or_default();
                 (Basis::charged(&matched, decided), trials)
             }
             other => (Basis::uncharged(&other), Trials::default()),
@@ -408,7 +432,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let basis = match self.charges(&set, view, cost)? {
             Outcome::Charge(matched) => {
                 let charges: Charges<'_> = matched.enforced().collect();
-                let decided = self.step(&charges, Step::Peek(&charges)).await;
+                let decided = self.step(&charges, Step::Peek(&charges), None).await;
                 let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
                 Basis::charged(&matched, decided)
             }
@@ -423,8 +447,22 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Cancel safety
     ///
     /// The same as [`check`](Self::check).
-    pub async fn check_each<'a, 'b: 'a>(
+    pub fn check_each<'a, 'b: 'a>(
         &self,
+        requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
+    ) -> impl Future<Output = Vec<Result<PolicyDecision, CheckError>>> {
+        self.check_each_until(None, requests)
+    }
+
+    /// Like [`check_each`](Self::check_each), for a caller that waits no longer than until this deadline, as
+    /// [`check_in_until`](Self::check_in_until) describes.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`check`](Self::check).
+    pub async fn check_each_until<'a, 'b: 'a>(
+        &self,
+        deadline: Option<StepDeadline>,
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
     ) -> Vec<Result<PolicyDecision, CheckError>> {
         let asked = self.asked(requests);
@@ -437,7 +475,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 _ => Charges::new(),
             })
             .collect();
-        let mut decisions = self.decide_each(&asked, &outcomes, &charges).await;
+        let mut decisions = self.decide_each(&asked, &outcomes, &charges, deadline).await;
 
         let tried: Vec<(&MatchedPolicies<'_>, &QuotaStates)> = outcomes
             .iter()
@@ -447,7 +485,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 _ => None,
             })
             .collect();
-        let mut trials = self.try_out(&tried).await.into_iter();
+        let deadline = of_trials(deadline, charges.iter().map(|charges| charges.len()).sum());
+        let mut trials = self.try_out(&tried, deadline).await.into_iter();
 
         drop(charges);
         let mut taken = decisions.drain(..);
@@ -512,10 +551,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         asked: &[(Arc<PolicySet>, &Attributes<'_>, u32)],
         outcomes: &[Result<Outcome<'_>, Refusal>],
         charges: &[Charges<'_>],
+        deadline: Option<StepDeadline>,
     ) -> Vec<Option<Result<ChargeResult, StoreError>>> {
         let steps = charges.iter().filter(|charges| !charges.is_empty());
         let steps: Vec<Step<'_>> = steps.map(|charges| Step::Charge(charges)).collect();
-        let counted = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
+        let counted = match steps.as_slice() {
+            [] => Vec::new(),
+            steps => self.store.step_each_until(steps, deadline).await,
+        };
         let mut counted = counted.into_iter();
         outcomes
             .iter()
@@ -537,8 +580,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 
     /// Takes this step of the charges, if there are any.
-    async fn step(&self, charges: &[Charge<'_>], step: Step<'_>) -> Result<ChargeResult, StoreError> {
-        let counted = if charges.is_empty() { Ok(nothing()) } else { self.store.step(step).await };
+    async fn step(
+        &self,
+        charges: &[Charge<'_>],
+        step: Step<'_>,
+        deadline: Option<StepDeadline>,
+    ) -> Result<ChargeResult, StoreError> {
+        let counted = match charges {
+            [] => Ok(nothing()),
+            _ => self.store.step_until(step, deadline).await,
+        };
         self.decided(charges, counted)
     }
 
@@ -570,6 +621,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             WhenFull::Deny => Err(StoreError::Full),
             WhenFull::Allow => Ok(ChargeResult::without_room(self.store.uncounted(charges))),
         }
+    }
+}
+
+/// Returns the deadline of the trials of requests that are decided by so many charges. Without any, the trials are the
+/// first step of the call.
+fn of_trials(deadline: Option<StepDeadline>, charges: usize) -> Option<StepDeadline> {
+    match charges {
+        0 => deadline,
+        _ => deadline.map(StepDeadline::after_a_step),
     }
 }
 

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use tollgate::{
-    AnswerError, Clock, Counter, PolicyQuota, QuotaState, QuotaStates, ReceiptError, Step, Store, StoreError,
+    AnswerError, Clock, Counter, PolicyQuota, QuotaState, QuotaStates, ReceiptError, Step, StepDeadline,
+    Store, StoreError,
 };
 
 use super::{CheckError, PolicyLimiter, PolicySet};
@@ -93,7 +94,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let matched = self.matched(&set, attributes, 0, NeededValues::Counters { of: policy })?;
         let counters = matched.enforced().map(|charge| charge.counter());
         let steps = counters.map(|counter| is_meant(counter.quota()).then(|| step(counter)));
-        let values = self.change(steps).await?;
+        let values = self.change(None, steps).await?;
         Ok(QuotaChanges { charged: ChargedQuotas::of(&matched), values, set: Arc::clone(&set) })
     }
 
@@ -157,11 +158,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Executes the steps, on one counter each, in one call.
     pub(super) async fn change(
         &self,
+        deadline: Option<StepDeadline>,
         steps: impl Iterator<Item = Option<Step<'_>>>,
     ) -> Result<Vec<Option<QuotaState>>, CheckError> {
         let wanted: Vec<Option<Step<'_>>> = steps.collect();
         let steps: Vec<Step<'_>> = wanted.iter().flatten().copied().collect();
-        let answers = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
+        let answers = match steps.as_slice() {
+            [] => Vec::new(),
+            steps => self.store.step_each_until(steps, deadline).await,
+        };
         let mut answers = answers.into_iter();
         let answers: Vec<Result<QuotaStates, StoreError>> =
             steps.iter().map(|_| next(&mut answers)).collect();

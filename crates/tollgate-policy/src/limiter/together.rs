@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use thiserror::Error;
-use tollgate::{Clock, QuotaStates, Step, Store};
+use tollgate::{Clock, QuotaStates, Step, StepDeadline, Store};
 
 use super::decision::{Basis, ChargeResult};
 use super::trials::Trials;
-use super::{AskedCheck, Charges, CheckError, PolicyDecision, PolicyLimiter, nothing};
+use super::{AskedCheck, Charges, CheckError, PolicyDecision, PolicyLimiter, nothing, of_trials};
 use crate::{MatchedPolicies, Outcome};
 
 /// The reason why there is no decision on requests that are checked [together](PolicyLimiter::check_together).
@@ -66,8 +66,26 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn check_together<'a, 'b: 'a>(
+    pub fn check_together<'a, 'b: 'a>(
         &self,
+        requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
+    ) -> impl Future<Output = Result<Vec<PolicyDecision>, TogetherError>> {
+        self.check_together_until(None, requests)
+    }
+
+    /// Like [`check_together`](Self::check_together), for a caller that waits no longer than until this deadline, as
+    /// [`check_in_until`](Self::check_in_until) describes.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`check_together`](Self::check_together).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`check`](Self::check).
+    pub async fn check_together_until<'a, 'b: 'a>(
+        &self,
+        deadline: Option<StepDeadline>,
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
     ) -> Result<Vec<PolicyDecision>, TogetherError> {
         let asked = self.asked(requests);
@@ -81,7 +99,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             outcomes.iter().all(|outcome| matches!(outcome, Outcome::Charge(_) | Outcome::Exempt(_)));
         // If a policy denies one of them without a count, the others only look.
         let step = if is_open { Step::Charge(&charges) } else { Step::Peek(&charges) };
-        let decided = self.step(&charges, step).await;
+        let decided = self.step(&charges, step, deadline).await;
         let decided = decided.or_else(|error| {
             for (index, matched) in matched(&outcomes) {
                 asked[index].0.note_failure(matched);
@@ -97,7 +115,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             };
             Err(charging.map_or(TogetherError { index: 0, error: error.clone().into() }, with_place))
         })?;
-        let (parts, trials) = self.parts(&outcomes, &decided, is_open).await;
+        let parts = parts(&outcomes, &decided);
+        let is_allowed = is_open && decided.counted.is_admitted();
+        let tried: Vec<(&MatchedPolicies<'_>, &QuotaStates)> = match is_allowed {
+            true => {
+                matched(&outcomes).zip(&parts).map(|((_, matched), part)| (matched, &part.counted)).collect()
+            }
+            false => Vec::new(),
+        };
+        let trials = self.try_out(&tried, of_trials(deadline, charges.len())).await;
         drop(charges);
 
         let (mut parts, mut trials) = (parts.into_iter(), trials.into_iter());
@@ -116,31 +142,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         });
         Ok(decisions.collect())
     }
+}
 
-    /// Returns the decision on each request with charges, and its trials.
-    async fn parts(
-        &self,
-        outcomes: &[Outcome<'_>],
-        decided: &ChargeResult,
-        is_open: bool,
-    ) -> (Vec<ChargeResult>, Vec<Trials>) {
-        let mut states = decided.counted.iter().copied();
-        let parts: Vec<ChargeResult> = matched(outcomes)
-            .map(|(_, matched)| {
-                let part: QuotaStates = states.by_ref().take(matched.enforced().count()).collect();
-                decided.part(part)
-            })
-            .collect();
-        let is_allowed = is_open && decided.counted.is_admitted();
-        let tried: Vec<(&MatchedPolicies<'_>, &QuotaStates)> = match is_allowed {
-            true => {
-                matched(outcomes).zip(&parts).map(|((_, matched), part)| (matched, &part.counted)).collect()
-            }
-            false => Vec::new(),
-        };
-        let trials = self.try_out(&tried).await;
-        (parts, trials)
-    }
+/// Returns the decision on each request with charges.
+fn parts(outcomes: &[Outcome<'_>], decided: &ChargeResult) -> Vec<ChargeResult> {
+    let mut states = decided.counted.iter().copied();
+    let part = |(_, matched): (usize, &MatchedPolicies<'_>)| {
+        let part: QuotaStates = states.by_ref().take(matched.enforced().count()).collect();
+        decided.part(part)
+    };
+    matched(outcomes).map(part).collect()
 }
 
 /// The requests that charge something or could, with their places.

@@ -1,6 +1,8 @@
 //! Trials: quotas that are counted after the decision and never affect it.
 
-use tollgate::{Answer, AnswerError, Clock, CountDenied, QuotaStates, Source, Step, Store, StoreError};
+use tollgate::{
+    Answer, AnswerError, Clock, CountDenied, QuotaStates, Source, Step, StepDeadline, Store, StoreError,
+};
 
 use super::{Charges, PolicyLimiter};
 use crate::limiter::TrialAnswer;
@@ -28,21 +30,32 @@ struct PlannedTrial<'a> {
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Makes the trials of each decided request, all in one call to the store. The answers are in the order of the
     /// requests.
-    pub(super) async fn try_out(&self, decided: &[(&MatchedPolicies<'_>, &QuotaStates)]) -> Vec<Trials> {
+    pub(super) async fn try_out(
+        &self,
+        decided: &[(&MatchedPolicies<'_>, &QuotaStates)],
+        deadline: Option<StepDeadline>,
+    ) -> Vec<Trials> {
         // Usually there is nothing to try out, and then nothing is allocated.
         if decided.iter().all(|(matched, _)| is_idle(matched)) {
             return Vec::new();
         }
         // Apart, so that a request that tries out nothing does not carry this along.
-        Box::pin(self.make_trials(decided)).await
+        Box::pin(self.make_trials(decided, deadline)).await
     }
 
-    async fn make_trials(&self, decided: &[(&MatchedPolicies<'_>, &QuotaStates)]) -> Vec<Trials> {
+    async fn make_trials(
+        &self,
+        decided: &[(&MatchedPolicies<'_>, &QuotaStates)],
+        deadline: Option<StepDeadline>,
+    ) -> Vec<Trials> {
         let planned: Vec<Vec<PlannedTrial<'_>>> =
             decided.iter().map(|(matched, counted)| plan(matched, counted)).collect();
         let steps: Vec<Step<'_>> = planned.iter().flatten().map(PlannedTrial::step).collect();
         // The store itself: what its trouble means is said for decisions.
-        let answers = if steps.is_empty() { Vec::new() } else { self.store.store().step_each(&steps).await };
+        let answers = match steps.as_slice() {
+            [] => Vec::new(),
+            steps => self.store.store().step_each_until(steps, deadline).await,
+        };
         let mut answers = answers.into_iter();
         let mut answered = |plan: &PlannedTrial<'_>| {
             plan.answered(answers.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())))

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-use tollgate::{Charge, Clock, Mark, PolicyQuota, Quota, QuotaState, Step, Store, StoreError, Timestamp};
+use tollgate::{
+    Charge, Clock, Mark, PolicyQuota, Quota, QuotaState, Step, StepDeadline, Store, StoreError, Timestamp,
+};
 
 use super::decision::ChargedQuotas;
 use super::quota_changes::{QuotaChanges, next};
@@ -143,8 +145,25 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// If the request lacks something, a window belongs to none of the quotas that apply, or the store could not
     /// answer. If something was given back, the error [names the quotas](CheckError::Partly), so that the caller does
     /// not give it back again.
-    pub async fn refund(
+    pub fn refund(
         &self,
+        attributes: &Attributes<'_>,
+        cost: u32,
+        version: u64,
+        windows: &[ChargedWindow],
+    ) -> impl Future<Output = Result<QuotaChanges<QuotaRefund>, RefundError>> {
+        self.refund_until(None, attributes, cost, version, windows)
+    }
+
+    /// Like [`refund`](Self::refund), for a caller that waits no longer than until this deadline. All steps of the
+    /// refund share it.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`refund`](Self::refund).
+    pub async fn refund_until(
+        &self,
+        deadline: Option<StepDeadline>,
         attributes: &Attributes<'_>,
         cost: u32,
         version: u64,
@@ -158,11 +177,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
         expect_same_key(&set, &matched, version, &starts, windows)?;
-        self.expect_past(&charges, &starts, windows).await?;
+        self.expect_past(deadline, &charges, &starts, windows).await?;
         let marks: Vec<Option<Mark>> = starts.into_iter().map(|start| start.map(Mark::at)).collect();
         let steps = charges.iter().zip(&marks);
         let steps = steps.map(|(charge, mark)| mark.map(|mark| Step::Refund { charge: *charge, mark }));
-        let states = self.change(steps).await?;
+        let states = self.change(deadline.map(StepDeadline::after_a_step), steps).await?;
         let refund =
             |(state, mark): (Option<QuotaState>, Option<Mark>)| Some(QuotaRefund::of(mark?, &state?));
         let values = states.into_iter().zip(marks).map(refund).collect();
@@ -173,6 +192,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// process, and so may the windows that it began.
     async fn expect_past(
         &self,
+        deadline: Option<StepDeadline>,
         charges: &[Charge<'_>],
         starts: &[Option<Timestamp>],
         windows: &[ChargedWindow],
@@ -182,7 +202,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         // Each counter by itself: next to one that does not exist, a full store could not look at any.
         let steps = named.iter().map(|(charge, _)| Step::Peek(slice::from_ref(*charge)));
         let steps: Vec<Step<'_>> = steps.collect();
-        let answers = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
+        let answers = match steps.as_slice() {
+            [] => Vec::new(),
+            steps => self.store.step_each_until(steps, deadline).await,
+        };
         let mut answers = answers.into_iter();
         for (charge, start) in named {
             let now = match next(&mut answers) {
