@@ -76,6 +76,28 @@
 //! A future that is dropped before its first poll does nothing. After that, its charge may or may not be counted, all
 //! or nothing. No other caller is affected.
 //!
+//! # Callers that wait for less than the deadline
+//!
+//! A store keeps the deadline of a step ([`Store::step_until`](tollgate::Store::step_until)). A step without an answer
+//! by then fails with [`RedisError::TimedOut`], and nobody knows whether the server has taken it. A step that would
+//! begin later fails as [`Late`](tollgate::AnswerError::Late), and charges nothing.
+//!
+//! ```no_run
+//! use std::time::{Duration, Instant};
+//!
+//! use tollgate::{Charge, Key, PolicyQuota, Quota, Step, StepDeadline, Store};
+//! use tollgate_redis::RedisStore;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = RedisStore::builder("redis://127.0.0.1".parse()?).build()?;
+//! let (quota, key) = (PolicyQuota::new("login", Quota::per_minute(5)), Key::from("alice"));
+//! let charges = [Charge::new(&quota, &key, 1)];
+//! let deadline = StepDeadline::at(Instant::now() + Duration::from_millis(10));
+//! let states = store.step_until(Step::Charge(&charges), Some(deadline)).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Runtime
 //!
 //! Build and use a store inside one Tokio runtime with I/O and time enabled.
@@ -127,7 +149,6 @@ pub use self::servers::{CommandError, StoreServer};
 pub use self::settings::SettingsError;
 pub use self::small_file::SmallFile;
 pub use self::store::RedisStore;
-pub use self::time::wait_at_most;
 pub use self::tls::{Tls, TlsError};
 pub use self::topology::{ServerStatus, StoreStatus};
 pub use self::url::{StoreUrl, UrlError};

@@ -7,78 +7,45 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 pub(crate) use tokio::time::Instant;
-use tollgate::{AnswerError, Clock, StoreError, SystemClock, Timestamp};
+use tollgate::{AnswerError, Clock, StepDeadline, StoreError, SystemClock, Timestamp};
 
-/// When a call began, and the time now: for a new call, one reading of the clock.
+/// When a call began, until when its caller waits, and the time now: for a new call, one reading of the clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallTime {
     pub(crate) begun: Instant,
     pub(crate) now: Instant,
+    /// `None` if the caller waits for the store's whole deadline.
+    pub(crate) waits_until: Option<Instant>,
 }
 
 impl CallTime {
     /// The time of a call that begins now.
-    pub(crate) fn begins() -> Self {
+    pub(crate) fn begins(deadline: Option<StepDeadline>) -> Self {
         let now = instant();
-        Self { begun: now, now }
+        let waits_until = deadline.map(|deadline| Instant::from_std(deadline.until()));
+        Self { begun: now, now, waits_until }
     }
 
-    /// The time of a call that has begun at this time.
-    pub(crate) fn now(begun: Instant) -> Self {
-        Self { begun, now: instant() }
+    /// The time of the same call now.
+    pub(crate) fn continued(self) -> Self {
+        Self { now: instant(), ..self }
     }
-}
 
-tokio::task_local! {
-    /// When the caller stops waiting.
-    static WAITS_UNTIL: Instant;
-}
-
-/// Runs a call to a [`RedisStore`](crate::RedisStore) whose caller waits no longer than this, which may be less than
-/// the store's deadline. The time begins when the future is first polled. Inside another such call, the shorter time
-/// counts.
-///
-/// If a step has no answer by then, it fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). Nobody knows
-/// whether the server has taken it. The answers to other steps of the call are kept. A step that would begin later
-/// fails too, and charges nothing. Tasks that the call spawns do not inherit the time.
-///
-/// # Examples
-///
-/// ```no_run
-/// use std::time::Duration;
-///
-/// use tollgate::{Quota, SharedLimiter};
-/// use tollgate_redis::{RedisStore, wait_at_most};
-///
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = RedisStore::builder("redis://127.0.0.1".parse()?).build()?;
-/// let limiter = SharedLimiter::new(Quota::per_minute(5), store);
-/// let decision = wait_at_most(Duration::from_millis(10), limiter.check("alice")).await?;
-/// # Ok(())
-/// # }
-/// ```
-pub async fn wait_at_most<T>(time: Duration, call: impl Future<Output = T>) -> T {
-    let until = instant().checked_add(time).into_iter().chain(waits_until()).min();
-    match until {
-        Some(until) => WAITS_UNTIL.scope(until, call).await,
-        None => call.await,
+    /// The time of the same call, which goes on after its caller has stopped waiting.
+    pub(crate) fn without_caller(self) -> Self {
+        Self { waits_until: None, ..self }
     }
-}
 
-/// When the caller of this task stops waiting, if it has said so.
-fn waits_until() -> Option<Instant> {
-    WAITS_UNTIL.try_with(|until| *until).ok()
-}
-
-/// Returns until when the caller waits for a step that begins now, if it has said so.
-///
-/// # Errors
-///
-/// If that time is over. Nothing is charged then.
-pub(crate) fn wait_for_step(now: Instant) -> Result<Option<Instant>, StoreError> {
-    match waits_until() {
-        Some(until) if until <= now => Err(StoreError::trouble(AnswerError::Late)),
-        until => Ok(until),
+    /// Returns until when the caller waits for a step that begins now, if it has said so.
+    ///
+    /// # Errors
+    ///
+    /// If that time is over. Nothing is charged then.
+    pub(crate) fn wait_for_step(&self) -> Result<Option<Instant>, StoreError> {
+        match self.waits_until {
+            Some(until) if until <= self.now => Err(StoreError::trouble(AnswerError::Late)),
+            until => Ok(until),
+        }
     }
 }
 

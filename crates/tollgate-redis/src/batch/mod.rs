@@ -38,7 +38,7 @@ use crate::lane::{Batch, Driver, Lane, Next};
 use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
 use crate::slot::ClusterSlot;
-use crate::time::{CallTime, Instant, Probable, instant, wait_for_step};
+use crate::time::{CallTime, Instant, Probable, instant};
 use crate::topology::Topology;
 use crate::trouble::Trouble;
 pub(crate) use crate::waiter::AnswerReceiver;
@@ -81,7 +81,7 @@ impl Committer {
     }
 
     /// Puts the request into the next batch of this lane. The answer comes within the deadline of a decision that began
-    /// at this time, or when the [caller stops waiting](crate::wait_at_most).
+    /// at this time, or when the caller stops waiting.
     ///
     /// # Errors
     ///
@@ -94,13 +94,13 @@ impl Committer {
         time: CallTime,
         company: Company,
     ) -> Result<AnswerReceiver, StoreError> {
-        let CallTime { begun, now } = time;
+        let CallTime { begun, now, .. } = time;
         let deadline = self.deadline(begun);
         if deadline <= now {
             // Earlier steps of the call have used it up.
             return Err(Trouble::Late.into());
         }
-        let waits_until = wait_for_step(now)?;
+        let waits_until = time.wait_for_step()?;
         let (waiter, awaited) = Waiter::new(deadline);
         // A driver may be busy with requests that came earlier and may take longer.
         let slack = slack(self.0.timeout);
@@ -344,7 +344,7 @@ mod tests {
         let committer = Committer::new(Arc::clone(&topology), HOUR);
         let request = Request { shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
         let submit = |begun| {
-            let time = CallTime::now(begun);
+            let time = CallTime { begun, ..CallTime::begins(None) };
             committer.submit(
                 topology.lane(ClusterSlot(0)),
                 ClusterSlot(0),

@@ -130,7 +130,7 @@ impl StoreInner {
             // By the time that this very answer gave: what is known of the servers' time may be another server's.
             let told = WindowTime::of(answer.now, latest.filter(|_| self.windows_have_slots()), tries);
             latest = latest.max(Some(answer.now));
-            *sent = self.submit(named, *asked, CallTime::now(time.begun), Some(told), Company::Others)?;
+            *sent = self.submit(named, *asked, time.continued(), Some(told), Company::Others)?;
         }
     }
 

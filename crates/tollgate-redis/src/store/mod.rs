@@ -14,7 +14,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::smallvec;
-use tollgate::{Charge, Counter, Key, Mark, PolicyQuota, QuotaState, QuotaStates, Step, Store, StoreError};
+use tollgate::{
+    Charge, Counter, Key, Mark, PolicyQuota, QuotaState, QuotaStates, Step, StepDeadline, Store, StoreError,
+};
 
 use self::ask::{PendingRequest, StepResult};
 use self::reserve::in_turns;
@@ -26,7 +28,7 @@ use crate::keys::CounterNames;
 use crate::named_charges::{self, CounterOperation, NamedCharges};
 use crate::script::{CountChange, ScriptOutcome};
 use crate::slot;
-use crate::time::{CallTime, Instant, instant};
+use crate::time::{CallTime, instant};
 use crate::topology::{SlotShare, StoreStatus, Topology};
 
 /// Keys that are looked at for one in each share: enough for a share of one slot to be found nearly always, which takes
@@ -123,6 +125,21 @@ impl Store for RedisStore {
         &'a self,
         step: Step<'a>,
     ) -> tollgate::Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        self.step_until(step, None)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> tollgate::Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        self.step_each_until(steps, None)
+    }
+
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> tollgate::Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         let prepared = match step {
             Step::Charge(charges) => match self.0.prepare(charges) {
                 PreparedCharge::Known(counted) => return tollgate::Answer::Now(Ok(counted)),
@@ -132,20 +149,21 @@ impl Store for RedisStore {
         };
         tollgate::Answer::Later(async move {
             let answer = match &prepared {
-                Some(PreparedCharge::Named(named)) => self.0.charge(named).await,
+                Some(PreparedCharge::Named(named)) => self.0.charge(named, deadline).await,
                 // In a box, or every charge's future would be as large as that of the rarest step.
-                _ => Box::pin(self.0.step(step, instant())).await,
+                _ => Box::pin(self.0.step(step, CallTime::begins(deadline))).await,
             };
             answer.map_err(|error| self.0.error_of_step(error, &step))
         })
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> tollgate::Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         tollgate::Answer::Later(async move {
-            let answers = self.0.step_each(steps).await.into_iter().zip(steps);
+            let answers = self.0.step_each(steps, deadline).await.into_iter().zip(steps);
             answers.map(|(answer, step)| answer.map_err(|error| self.0.error_of_step(error, step))).collect()
         })
     }
@@ -161,8 +179,9 @@ impl StoreInner {
     async fn step_each<'a>(
         self: &'a Arc<Self>,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Vec<Result<QuotaStates, StoreError>> {
-        let call_begun = instant();
+        let call = CallTime::begins(deadline);
         let prepared: Vec<Option<PreparedCharge<'_>>> = steps
             .iter()
             .map(|step| match step {
@@ -174,7 +193,7 @@ impl StoreInner {
         let begun: Vec<Option<BegunCharge>> = prepared
             .iter()
             .map(|prepared| match prepared {
-                Some(PreparedCharge::Named(named)) => Some(self.begin(named, Company::Others)),
+                Some(PreparedCharge::Named(named)) => Some(self.begin(named, deadline, Company::Others)),
                 _ => None,
             })
             .collect();
@@ -210,7 +229,7 @@ impl StoreInner {
         let in_turn = async |places: &Vec<usize>| {
             let mut taken = Vec::with_capacity(places.len());
             for place in places {
-                taken.push((*place, self.step(steps[*place], call_begun).await));
+                taken.push((*place, self.step(steps[*place], call).await));
             }
             taken
         };
@@ -226,48 +245,52 @@ impl StoreInner {
         answers.into_iter().flatten().collect()
     }
 
-    async fn charge(&self, named: &NamedCharges<'_>) -> Result<QuotaStates, StoreError> {
-        let mut pending = match self.begin(named, Company::Alone) {
+    async fn charge(
+        &self,
+        named: &NamedCharges<'_>,
+        deadline: Option<StepDeadline>,
+    ) -> Result<QuotaStates, StoreError> {
+        let mut pending = match self.begin(named, deadline, Company::Alone) {
             BegunCharge::Known(counted) => return Ok(counted),
             BegunCharge::Asked(pending) => pending,
         };
         self.counted(named, &mut pending).await
     }
 
-    /// Takes a step that was not sent yet, within the deadline of a call that has begun then. Charges are those
+    /// Takes a step that was not sent yet, within the deadline of this call. Charges are those
     /// across slots.
-    async fn step(self: &Arc<Self>, step: Step<'_>, begun: Instant) -> Result<QuotaStates, StoreError> {
+    async fn step(self: &Arc<Self>, step: Step<'_>, call: CallTime) -> Result<QuotaStates, StoreError> {
         match step {
-            Step::Charge(charges) => self.reserve(charges, begun).await,
-            Step::Peek(charges) => self.peek(charges, begun).await,
-            Step::Record(charge) => self.record(&charge, begun).await.map(QuotaStates::one),
-            Step::Refund { charge, mark } => self.refund(&charge, mark, begun).await.map(QuotaStates::one),
+            Step::Charge(charges) => self.reserve(charges, call).await,
+            Step::Peek(charges) => self.peek(charges, call).await,
+            Step::Record(charge) => self.record(&charge, call).await.map(QuotaStates::one),
+            Step::Refund { charge, mark } => self.refund(&charge, mark, call).await.map(QuotaStates::one),
             Step::Reset(counter) => {
-                self.change(&counter, CounterOperation::Reset, begun).await.map(QuotaStates::one)
+                self.change(&counter, CounterOperation::Reset, call).await.map(QuotaStates::one)
             }
             Step::Set { counter, used } => {
-                self.change(&counter, CounterOperation::Set(used), begun).await.map(QuotaStates::one)
+                self.change(&counter, CounterOperation::Set(used), call).await.map(QuotaStates::one)
             }
             _ => Err(StoreError::Uncountable("this version of the store does not support the step")),
         }
     }
 
-    async fn peek(&self, charges: &[Charge<'_>], begun: Instant) -> Result<QuotaStates, StoreError> {
+    async fn peek(&self, charges: &[Charge<'_>], call: CallTime) -> Result<QuotaStates, StoreError> {
         if charges.is_empty() {
             return Ok(QuotaStates::from_iter([]));
         }
         if self.reserves(charges) {
-            return self.peek_across(charges, begun).await;
+            return self.peek_across(charges, call).await;
         }
         let named = NamedCharges::new(charges, &self.names);
-        let mut pending = self.send(&named, CounterOperation::Look, CallTime::now(begun), Company::Alone);
+        let mut pending = self.send(&named, CounterOperation::Look, call.continued(), Company::Alone);
         self.counted(&named, &mut pending).await
     }
 
-    async fn record(&self, charge: &Charge<'_>, begun: Instant) -> Result<QuotaState, StoreError> {
+    async fn record(&self, charge: &Charge<'_>, call: CallTime) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let named = NamedCharges::new(&charges, &self.names);
-        let mut pending = self.send(&named, CounterOperation::Record, CallTime::now(begun), Company::Alone);
+        let mut pending = self.send(&named, CounterOperation::Record, call.continued(), Company::Alone);
         let taken = self.note(&named, &mut pending).await?;
         let CountChange { before, after, .. } = taken.only()?;
         let units = named_charges::units(charge, after.saturating_sub(before));
@@ -278,14 +301,14 @@ impl StoreInner {
         &self,
         charge: &Charge<'_>,
         mark: Mark,
-        begun: Instant,
+        call: CallTime,
     ) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let named = NamedCharges::new(&charges, &self.names);
         let (quota, key) = (charge.counter().quota().quota(), charge.counter().key());
         let window = quota.window_at(key, mark.time());
         let look = async || {
-            let looked = self.take(&named, CounterOperation::Look, CallTime::now(begun)).await?;
+            let looked = self.take(&named, CounterOperation::Look, call.continued()).await?;
             looked.state(&charge.counter())
         };
         if !self.can_give_back(&window, mark) {
@@ -293,7 +316,7 @@ impl StoreInner {
         }
         let answer = {
             let _changing = self.changing(&named);
-            self.ask(&named, CounterOperation::Refund(mark), CallTime::now(begun)).await?
+            self.ask(&named, CounterOperation::Refund(mark), call.continued()).await?
         };
         let taken = match answer.outcome {
             ScriptOutcome::Closed(Some(found)) => {
@@ -317,12 +340,12 @@ impl StoreInner {
         &self,
         counter: &Counter<'_>,
         asked: CounterOperation,
-        begun: Instant,
+        call: CallTime,
     ) -> Result<QuotaState, StoreError> {
         let charges = [Charge::new(counter.quota(), counter.key(), 0)];
         let named = NamedCharges::new(&charges, &self.names);
         let _changing = self.changing(&named);
-        self.take(&named, asked, CallTime::now(begun)).await?.state(counter)
+        self.take(&named, asked, call.continued()).await?.state(counter)
     }
 
     /// The answer, if it is known here; else what is to be asked.
@@ -344,8 +367,13 @@ impl StoreInner {
     }
 
     /// The answer, if it is known here; else the charges are in flight.
-    fn begin(&self, named: &NamedCharges<'_>, company: Company) -> BegunCharge {
-        let time = CallTime::begins();
+    fn begin(
+        &self,
+        named: &NamedCharges<'_>,
+        deadline: Option<StepDeadline>,
+        company: Company,
+    ) -> BegunCharge {
+        let time = CallTime::begins(deadline);
         let known = if self.may_deny(named) { self.recall(named, time.begun) } else { None };
         let asked = match known.filter(|(known, _)| !known.is_admitted()) {
             Some((denied, _)) if !self.is_to_renew(named, time.begun) => return BegunCharge::Known(denied),

@@ -32,7 +32,7 @@ use crate::keys::CounterNames;
 use crate::named_charges::{CounterOperation, NamedCharges};
 use crate::script::{KeyText, Request, ScriptAnswer, ScriptOutcome};
 use crate::slot::{self, ClusterSlot};
-use crate::time::{CallTime, Instant, instant, wait_for_step};
+use crate::time::{CallTime, instant};
 
 /// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
 /// shorter than it takes by default until a replica is elected, which may never have heard of the charge.
@@ -64,7 +64,7 @@ struct OwnedCharge {
 /// A request that is taken slot by slot.
 struct SlotReservation<'r, 'a> {
     inner: &'r Arc<StoreInner>,
-    begun: Instant,
+    call: CallTime,
     parts: &'r [SlotPart<'a>],
     /// Where its answer is awaited.
     caller: &'r oneshot::Sender<Result<QuotaStates, StoreError>>,
@@ -160,11 +160,11 @@ impl StoreInner {
     pub(super) async fn peek_across(
         &self,
         charges: &[Charge<'_>],
-        begun: Instant,
+        call: CallTime,
     ) -> Result<QuotaStates, StoreError> {
         let groups = groups(charges, &self.names, self.committer.topology().time_at(instant()))?;
         let parts = parts(&groups, &self.names);
-        let looked = self.ask_each(&parts, CounterOperation::Look, begun).await;
+        let looked = self.ask_each(&parts, CounterOperation::Look, call).await;
         self.joined(&parts, looked)
     }
 
@@ -172,12 +172,12 @@ impl StoreInner {
     pub(super) async fn reserve(
         self: &Arc<Self>,
         charges: &[Charge<'_>],
-        begun: Instant,
+        call: CallTime,
     ) -> Result<QuotaStates, StoreError> {
-        let waits_until = wait_for_step(instant())?;
+        let waits_until = call.continued().wait_for_step()?;
         let owned = charges.iter().map(OwnedCharge::new).collect();
         let (caller, answer) = oneshot::channel();
-        tokio::spawn(Arc::clone(self).take_across(owned, begun, caller));
+        tokio::spawn(Arc::clone(self).take_across(owned, call.without_caller(), caller));
         let answer = match waits_until {
             None => answer.await.ok(),
             Some(until) => timeout_at(until, answer).await.ok().and_then(Result::ok),
@@ -189,14 +189,14 @@ impl StoreInner {
     async fn take_across(
         self: Arc<Self>,
         owned: Vec<OwnedCharge>,
-        begun: Instant,
+        call: CallTime,
         caller: oneshot::Sender<Result<QuotaStates, StoreError>>,
     ) {
         let charges: Vec<Charge<'_>> = owned.iter().map(OwnedCharge::charge).collect();
         let answer = match groups(&charges, &self.names, self.committer.topology().time_at(instant())) {
             Ok(groups) => {
                 let parts = parts(&groups, &self.names);
-                SlotReservation { inner: &self, begun, parts: &parts, caller: &caller }.take().await
+                SlotReservation { inner: &self, call, parts: &parts, caller: &caller }.take().await
             }
             Err(error) => Err(error),
         };
@@ -208,9 +208,9 @@ impl StoreInner {
         &self,
         parts: &[SlotPart<'_>],
         asked: CounterOperation,
-        begun: Instant,
+        call: CallTime,
     ) -> Vec<Result<QuotaStates, StoreError>> {
-        let time = CallTime::now(begun);
+        let time = call.continued();
         let pending: Vec<PendingRequest> =
             parts.iter().map(|part| self.send(&part.named, asked, time, Company::Others)).collect();
         let mut counted = Vec::with_capacity(parts.len());
@@ -255,7 +255,7 @@ impl StoreInner {
         let lane = self.committer.topology().lane(units.slot);
         let refund = units.refund.clone();
         let answer =
-            match self.committer.submit(lane, units.slot, refund, CallTime::begins(), Company::Others) {
+            match self.committer.submit(lane, units.slot, refund, CallTime::begins(None), Company::Others) {
                 Ok(mut awaited) => awaited.received().await,
                 Err(error) => Err(error),
             };
@@ -282,7 +282,7 @@ impl SlotReservation<'_, '_> {
         }
         let mut charged = Vec::with_capacity(self.parts.len());
         for part in self.parts {
-            let time = CallTime::now(self.begun);
+            let time = self.call.continued();
             let mut pending = self.inner.send(&part.named, CounterOperation::Charge, time, Company::Others);
             match self.inner.note(&part.named, &mut pending).await {
                 Ok(taken) if part.counted(&taken).is_admitted() => charged.push(taken),
@@ -311,7 +311,7 @@ impl SlotReservation<'_, '_> {
         let counted = match known.iter().cloned().collect::<Option<Vec<_>>>() {
             Some(counted) if !is_to_renew => in_order(self.parts, &counted),
             _ => {
-                let asked = inner.ask_each(self.parts, CounterOperation::Deny, self.begun).await;
+                let asked = inner.ask_each(self.parts, CounterOperation::Deny, self.call).await;
                 // What is remembered counts where there is no answer.
                 let answers = asked.into_iter().zip(known).map(|(answer, known)| match (answer, known) {
                     (Err(_), Some(known)) => Ok(known),
@@ -334,7 +334,7 @@ impl SlotReservation<'_, '_> {
         let (_, rest) = rest.split_at(1);
         let (_, looked) = tokio::join!(
             self.give_back(&mut charged, KeptCharges::Overdrafts),
-            self.inner.ask_each(rest, CounterOperation::Deny, self.begun)
+            self.inner.ask_each(rest, CounterOperation::Deny, self.call)
         );
         let given_back = |(part, taken): (&SlotPart<'_>, &StepResult)| {
             part.named.given_back(&self.inner.names, taken.now, &taken.found)
@@ -374,7 +374,7 @@ impl SlotReservation<'_, '_> {
                 refunds.push((tokio::spawn(give_back(Arc::clone(self.inner), units)), found));
             }
         }
-        let deadline = self.inner.committer.deadline(self.begun);
+        let deadline = self.inner.committer.deadline(self.call.begun);
         for (refund, found) in refunds {
             let used = timeout_at(deadline, refund).await;
             is_certain &= matches!(used, Ok(Ok(Ok(_))));

@@ -5,12 +5,13 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::servers::trouble;
 use tokio::task::JoinSet;
 use tollgate::{
-    Charge, CountDenied, Key, Mark, PolicyQuota, Quota, QuotaStates, Source, StoreError, Timestamp,
+    AnswerError, Charge, CountDenied, Key, Mark, PolicyQuota, Quota, QuotaStates, Source, Step, StepDeadline,
+    Store as _, StoreError, Timestamp,
 };
 use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
@@ -378,4 +379,33 @@ fn a_refund_of_a_closed_window_is_one_call() {
             "{text}"
         );
     }
+}
+
+/// A step took its caller's deadline from the task that ran it, so a step on another task waited for the store's whole
+/// deadline.
+#[test]
+fn a_step_on_another_task_keeps_the_deadline_of_its_caller() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server).deadline(Duration::from_secs(60)));
+    let quota = quota("5/1h");
+    assert_eq!(block_on(charge(&store, &quota, 1)), Ok((true, 1)));
+    server.pause();
+    block_on(async {
+        let on_another_task = |time| {
+            let (store, quota) = (store.clone(), Arc::clone(&quota));
+            let deadline = StepDeadline::at(Instant::now() + time);
+            let step = async move {
+                let key = Key::from(1_u64);
+                store.step_until(Step::Charge(&[Charge::new(&quota, &key, 1)]), Some(deadline)).await
+            };
+            tokio::time::timeout(Duration::from_secs(30), tokio::spawn(step))
+        };
+        // Real time: the server hangs for longer.
+        let late = on_another_task(Duration::from_millis(50)).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(*trouble(&late), RedisError::TimedOut);
+        assert!(late.may_have_charged(), "the charge was sent");
+        let unsent = on_another_task(Duration::ZERO).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(unsent.trouble_of(), Some(&AnswerError::Late));
+        assert!(!unsent.may_have_charged(), "it did not begin");
+    });
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate::{PolicyQuota, QuotaState, Receipt, Source, StoreError, Verdict};
 use tollgate_policy::{
@@ -18,7 +18,7 @@ use crate::metrics::{CheckSource, Metrics};
 use crate::observe::log_gap::{self, LogGap, LogGaps};
 use crate::observe::stopwatch::Stopwatch;
 use crate::store::readiness::Readiness;
-use crate::store::{self, ServedStore, StoreState};
+use crate::store::{ServedStore, StoreState};
 
 /// Decides by policies over one store.
 pub(crate) struct DecisionEngine {
@@ -88,12 +88,13 @@ impl DecisionEngine {
         self.limiter.store_full()
     }
 
-    /// Charges the cost if every matching quota has room.
+    /// Charges the cost if every matching quota has room. The caller waits until this time at most, if it has said so.
     pub(crate) async fn check(
         &self,
         under: Under,
         attributes: &CallerAttributes<'_>,
         cost: u32,
+        caller_until: Option<Instant>,
     ) -> Result<PolicyDecision, CheckError> {
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
@@ -103,7 +104,8 @@ impl DecisionEngine {
             Under::Version(set) => set,
             Under::Limits(limits) => self.limiter.under(*limits),
         };
-        let decision = store::in_one_call(self.limiter.check_in(set, attributes, cost)).await;
+        let deadline = self.limiter.store().deadline(stopwatch, caller_until);
+        let decision = self.limiter.check_in_until(deadline, set, attributes, cost).await;
         undropped.ended();
         self.note(&decision);
         if decision.is_ok() {
@@ -138,7 +140,8 @@ impl DecisionEngine {
             AskedCheck::from((attributes.as_attributes(), cost)).under(limits)
         });
         let undropped = self.metrics.undropped();
-        let decisions = store::in_one_call(self.limiter.check_each(requests)).await;
+        let deadline = self.limiter.store().deadline(stopwatch, None);
+        let decisions = self.limiter.check_each_until(deadline, requests).await;
         undropped.ended();
         decisions.iter().for_each(|decision| self.note(decision));
         if decisions.iter().any(Result::is_ok) {
@@ -147,17 +150,20 @@ impl DecisionEngine {
         decisions
     }
 
-    /// Checks all requests as one, and charges all of them or none.
+    /// Checks all requests as one, and charges all of them or none. The caller waits until this time at most, if it has
+    /// said so.
     pub(crate) async fn check_together(
         &self,
         requests: &[(CallerAttributes<'_>, u32, Option<Policy>)],
+        caller_until: Option<Instant>,
     ) -> Result<Vec<PolicyDecision>, TogetherError> {
         let stopwatch = Stopwatch::start();
         let requests = requests.iter().map(|(attributes, cost, limits)| {
             AskedCheck::from((attributes.as_attributes(), *cost)).under(limits.clone())
         });
         let undropped = self.metrics.undropped();
-        let decisions = store::in_one_call(self.limiter.check_together(requests)).await;
+        let deadline = self.limiter.store().deadline(stopwatch, caller_until);
+        let decisions = self.limiter.check_together_until(deadline, requests).await;
         undropped.ended();
         match &decisions {
             Ok(decisions) => {
@@ -177,8 +183,8 @@ impl DecisionEngine {
         version: u64,
         windows: &[ChargedWindow],
     ) -> Result<QuotaChanges<QuotaRefund>, RefundError> {
-        let refund = self.limiter.refund(attributes.as_attributes(), cost, version, windows);
-        store::in_one_call(refund).await
+        let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
+        self.limiter.refund_until(deadline, attributes.as_attributes(), cost, version, windows).await
     }
 
     /// Refunds at most the cost by a receipt, or everything.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate::{FallbackStore, OnStoreFailure, StoreError};
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
@@ -16,7 +16,7 @@ use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::observe::log_gap::LogGap;
 use crate::observe::stopwatch::Stopwatch;
 use crate::store::readiness::Readiness;
-use crate::store::{self, ServedStore, StoreState};
+use crate::store::{ServedStore, StoreState};
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -71,8 +71,7 @@ impl DomainEngine {
         let CountingParts { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
         let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
         let store = FallbackStore::new(store, on_store_failure).memory(memory);
-        // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory
-        // never waits.
+        // It needs no timer: the steps of a decision carry their deadline to a shared store, and memory never waits.
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
         let (requests, full, full_logged, store_errors, invalid, units_left) = Default::default();
         let readiness = Readiness::default();
@@ -94,7 +93,7 @@ impl DomainEngine {
         (engine, files)
     }
 
-    /// Decides whether to allow a request, and counts it.
+    /// Decides whether to allow a request, and counts it. The caller waits until this time at most, if it has said so.
     ///
     /// # Errors
     ///
@@ -104,6 +103,7 @@ impl DomainEngine {
         &self,
         caller: &Caller,
         request: &Request<'_>,
+        caller_until: Option<Instant>,
     ) -> Result<Response, NoDecision> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         caller.may_touch_all().map_err(NoDecision::OtherPolicy)?;
@@ -114,7 +114,8 @@ impl DomainEngine {
         }
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
-        let decision = store::in_one_call(self.limiter.decide(request)).await;
+        let deadline = self.limiter.store().deadline(stopwatch, caller_until);
+        let decision = self.limiter.decide_until(deadline, request).await;
         undropped.ended();
         match &decision {
             Ok(response) => {

@@ -26,7 +26,6 @@ use crate::answer::rejection_kind::RejectionKind;
 use crate::net::budget::{HeldBytes, NoRoom};
 use crate::net::timeouts::PendingAnswer;
 use crate::observe::stopwatch::Stopwatch;
-use crate::store::with_patience;
 
 /// The method of Envoy's service.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -168,8 +167,10 @@ impl Service {
         let room = held.note_message(length, descriptors.len(), entries);
         room.map_err(|NoRoom| Rejection::no_room())?;
         let left = limit.map(|(begun, limit)| limit.saturating_sub(begun.elapsed()));
+        // A store that hangs is late while the caller still waits, and the policies decide without it.
+        let caller_until = limit.and_then(|(begun, limit)| begun.after(limit));
         // In a box, so that no layer above copies it.
-        let decided = with_patience(left, Box::pin(self.rate_limit(&caller, &request)));
+        let decided = Box::pin(self.rate_limit(&caller, &request, caller_until));
         let response = deadline::within(left, Late::Unknown, pin!(decided)).await?;
         Ok(unary::reply(&response))
     }

@@ -1,5 +1,7 @@
 //! Checks of descriptors: each becomes the attributes of a request, and all of them are one decision.
 
+use std::time::Instant;
+
 use tollgate::Quota;
 use tollgate_envoy::InvalidRequest;
 use tollgate_policy::{AttributeValue, Policy, TogetherError};
@@ -25,16 +27,17 @@ const OVERRIDES: &str = "envoy";
 type DescriptorCheck<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
 
 impl Service {
-    /// Charges the units of every descriptor, or of none.
+    /// Charges the units of every descriptor, or of none. The caller waits until this time at most, if it has said so.
     pub(super) async fn rate_limit(
         &self,
         caller: &Caller,
         request: &RateLimitRequest,
+        caller_until: Option<Instant>,
     ) -> Result<RateLimitResponse, Rejection> {
         let engine = match &*self.decider {
             Decider::Policies(engine) => engine,
             Decider::Domains(engine) => {
-                let response = engine.decide(caller, &request.into()).await;
+                let response = engine.decide(caller, &request.into(), caller_until).await;
                 return response.map(Into::into).map_err(Rejection::undecided);
             }
         };
@@ -44,13 +47,13 @@ impl Service {
         let decisions = match descriptors.as_slice() {
             [only] => {
                 let (attributes, cost, limits) = asks((0, only))?;
-                let decision = engine.check(limits.into(), &attributes, cost).await;
+                let decision = engine.check(limits.into(), &attributes, cost, caller_until).await;
                 vec![decision.map_err(|error| Rejection::check(&error, "descriptors[0]"))?]
             }
             many => {
                 let asked: Vec<DescriptorCheck<'_>> =
                     many.iter().enumerate().map(asks).collect::<Result<_, _>>()?;
-                let decisions = engine.check_together(&asked).await;
+                let decisions = engine.check_together(&asked, caller_until).await;
                 decisions.map_err(|TogetherError { index, error, .. }| {
                     Rejection::check(&error, &format!("descriptors[{index}]"))
                 })?

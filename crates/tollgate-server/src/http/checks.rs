@@ -20,7 +20,7 @@ use crate::request::json::{self, Object};
 impl Edge {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
-        let decision = self.engine()?.check(Under::Live, &caller.asks(attributes), cost.units()).await;
+        let decision = self.engine()?.check(Under::Live, &caller.asks(attributes), cost.units(), None).await;
         Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?, None))
     }
 
@@ -33,7 +33,7 @@ impl Edge {
         let CheckRequest { attributes, cost, receipt, policy, quotas } = json::read(&body)?;
         let (attributes, cost) = (caller.asks(attributes), cost.units());
         let limits = self.asking.limits(policy, quotas)?;
-        let decision = self.engine()?.check(limits.into(), &attributes, cost).await;
+        let decision = self.engine()?.check(limits.into(), &attributes, cost, None).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let receipt = if receipt { self.asking.receipt(&decision) } else { None };
         Ok(self.verdict(&decision, receipt))

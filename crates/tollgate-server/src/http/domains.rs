@@ -102,7 +102,8 @@ impl Edge {
         })?;
         let request = tollgate_envoy::Request::from_json(&json)
             .map_err(|JsonError { place, fault }| Rejection::bad_field(place, fault.to_string()))?;
-        let response = self.domain_engine()?.decide(caller, &request).await.map_err(Rejection::undecided)?;
+        let response =
+            self.domain_engine()?.decide(caller, &request, None).await.map_err(Rejection::undecided)?;
         let status = match response.overall {
             Code::Ok => StatusCode::OK,
             Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,

@@ -16,4 +16,14 @@ impl Stopwatch {
     pub(crate) fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
+
+    /// Returns the time so long after the start; `None` if no clock reaches it.
+    pub(crate) fn after(self, time: Duration) -> Option<Instant> {
+        self.0.checked_add(time)
+    }
+
+    /// Returns how much of the time until then was left at the start.
+    pub(crate) fn until(self, then: Instant) -> Duration {
+        then.saturating_duration_since(self.0)
+    }
 }

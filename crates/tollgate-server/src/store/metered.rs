@@ -6,19 +6,20 @@ use std::pin::pin;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::coop::unconstrained;
 use tokio::time;
 use tollgate::{
-    Answer, AnswerError, Charge, Counter, QuotaState, QuotaStates, Source, Step, Store, StoreError,
+    Answer, AnswerError, Charge, Counter, QuotaState, QuotaStates, Source, Step, StepDeadline, Store,
+    StoreError,
 };
-use tollgate_redis::{Advice, KeyIdentity, RedisError, RedisStore, ServerStatus, wait_at_most};
+use tollgate_redis::{Advice, KeyIdentity, RedisError, RedisStore, ServerStatus};
 use tracing::{info, warn};
 
 use super::OutageLog;
 use super::advice::with_flags;
-use super::patience::{self, StepTime};
+use super::store_time::{GRACE, StepTime, StoreTime};
 use crate::metrics::StoreMetrics;
 use crate::observe::log_gap::LogGap;
 use crate::observe::stopwatch::Stopwatch;
@@ -33,13 +34,10 @@ const LONGEST_WARM_UP: Duration = Duration::from_secs(2);
 /// The interval at which the service retries a store that failed at the start.
 const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
-/// How late a store may meet its own deadline on a busy machine.
-const LATE: Duration = Duration::from_millis(5);
-
 /// See the [module](self).
 pub(crate) struct MeteredStore<S> {
     store: S,
-    limit: Duration,
+    time: StoreTime,
     metrics: Arc<StoreMetrics>,
     outages: Arc<OutageLog>,
     /// The form of keys in log lines.
@@ -62,7 +60,7 @@ impl<S: Store> MeteredStore<S> {
     ) -> Self {
         Self {
             store,
-            limit: timeout + LATE,
+            time: StoreTime::new(timeout),
             metrics,
             outages: Arc::default(),
             identity,
@@ -76,6 +74,12 @@ impl<S: Store> MeteredStore<S> {
 
     pub(super) const fn inner(&self) -> &S {
         &self.store
+    }
+
+    /// Returns the deadline that all steps of a call share, which began then and whose caller waits until this time at
+    /// most.
+    pub(super) fn deadline(&self, begun: Stopwatch, caller_until: Option<Instant>) -> Option<StepDeadline> {
+        self.time.deadline(begun, caller_until)
     }
 
     /// Returns the outages, for the log.
@@ -97,17 +101,17 @@ impl<S: Store> MeteredStore<S> {
         match step_time {
             StepTime::Whole => {
                 for _ in 0..2 {
-                    if let Ok(answer) = time::timeout(self.limit, step.as_mut()).await {
+                    if let Ok(answer) = time::timeout(self.time.limit, step.as_mut()).await {
                         return Ok(answer);
                     }
                 }
                 Err(AnswerError::Late.into())
             }
             StepTime::AtMost(left) | StepTime::Rest(left) => {
-                // A Redis store keeps the deadline itself, and returns the answers that it has. The timeout is for
-                // other stores. An unconstrained step takes all answers that are there before the timeout is checked.
-                let step = wait_at_most(left, unconstrained(step));
-                time::timeout(left + patience::GRACE, step).await.map_err(|_| AnswerError::Late.into())
+                // A Redis store keeps the deadline of the step itself, and returns the answers that it has. The timeout
+                // is for other stores. An unconstrained step takes all answers that are there before the timeout is
+                // checked.
+                time::timeout(left + GRACE, unconstrained(step)).await.map_err(|_| AnswerError::Late.into())
             }
             // It has not begun, so nothing was charged.
             StepTime::TooLittle => Err(StoreError::trouble(AnswerError::Late)),
@@ -239,15 +243,31 @@ impl<S: Store> Store for MeteredStore<S> {
         &'a self,
         step: Step<'a>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        self.step_until(step, None)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        self.step_each_until(steps, None)
+    }
+
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         let stopwatch = Stopwatch::start();
-        match self.store.step(step) {
+        let step_time = self.time.of_step(deadline, stopwatch);
+        match self.store.step_until(step, step_time.deadline(stopwatch)) {
             Answer::Now(answer) => {
                 self.note(&[step], slice::from_ref(&answer), stopwatch, StepTime::Whole);
                 Answer::Now(answer)
             }
             Answer::Later(later) => Answer::Later(async move {
                 let mut later = pin!(later);
-                let (stopwatch, step_time) = (Stopwatch::start(), StepTime::of_next(self.limit));
+                let stopwatch = Stopwatch::start();
                 let answer = self.in_time(later.as_mut(), step_time).await.unwrap_or_else(Err);
                 self.note(&[step], slice::from_ref(&answer), stopwatch, step_time);
                 answer
@@ -255,19 +275,21 @@ impl<S: Store> Store for MeteredStore<S> {
         }
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         let stopwatch = Stopwatch::start();
-        match self.store.step_each(steps) {
+        let step_time = self.time.of_step(deadline, stopwatch);
+        match self.store.step_each_until(steps, step_time.deadline(stopwatch)) {
             Answer::Now(answers) => {
                 self.note(steps, &answers, stopwatch, StepTime::Whole);
                 Answer::Now(answers)
             }
             Answer::Later(later) => Answer::Later(async move {
                 let mut later = pin!(later);
-                let (stopwatch, step_time) = (Stopwatch::start(), StepTime::of_next(self.limit));
+                let stopwatch = Stopwatch::start();
                 let answers = self.in_time(later.as_mut(), step_time).await;
                 let answers = answers.unwrap_or_else(|late| vec![Err(late); steps.len()]);
                 self.note(steps, &answers, stopwatch, step_time);
@@ -372,9 +394,9 @@ mod tests {
         let metered = metered(MemoryStore::new());
         let step = async {
             // Real time: the thread stands still, and the time is over before the answer is taken.
-            thread::sleep(3 * metered.limit);
+            thread::sleep(3 * metered.time.limit);
             // Real time: the answer comes late.
-            time::sleep(LATE).await;
+            time::sleep(Duration::from_millis(5)).await;
         };
         assert_eq!(block_on(async { metered.in_time(pin!(step), StepTime::Whole).await.ok() }), Some(()));
     }
@@ -412,20 +434,24 @@ mod tests {
     fn the_steps_of_a_call_share_one_deadline() {
         let store = FaultyStore::new(MemoryStore::new());
         // So long that a machine which stands still for a moment changes nothing.
-        let metered = MeteredStore { limit: Duration::from_millis(400), ..metered(&store) };
+        let metered = MeteredStore { time: StoreTime::new(Duration::from_millis(400)), ..metered(&store) };
         let (quota, key) = (PolicyQuota::new("test", "5/1h".parse().unwrap()), Key::from("alice"));
         let charges = [Charge::new(&quota, &key, 1)];
         // What the second step of a call comes to after the first took so much of the deadline, and whether the store
         // is up then.
         let second_after = |part: u32, fault: Option<StoreFault>| {
-            block_on(patience::in_one_call(async {
+            block_on(async {
                 store.end();
-                assert!(metered.charge(&charges).await.is_ok(), "the first step has a whole deadline");
+                let deadline = metered.deadline(Stopwatch::start(), None);
+                let first = metered.step_until(Step::Charge(&charges), deadline).await;
+                assert!(first.is_ok(), "the first step has a whole deadline");
                 // Real time: the first step takes a part of the deadline.
-                thread::sleep(metered.limit * part / 100);
+                thread::sleep(metered.time.limit * part / 100);
                 fault.into_iter().for_each(|fault| store.begin(fault));
-                (metered.charge(&charges).await.map(|_| ()), metered.metrics.is_up())
-            }))
+                let deadline = deadline.map(StepDeadline::after_a_step);
+                let second = metered.step_until(Step::Charge(&charges), deadline).await;
+                (second.map(|_| ()), metered.metrics.is_up())
+            })
         };
         assert_eq!(second_after(10, None).0.ok(), Some(()));
         let (short, is_up) = second_after(60, Some(StoreFault::Hangs));
@@ -434,7 +460,7 @@ mod tests {
         let unbegun = unbegun.unwrap_err();
         assert_eq!(unbegun.trouble_of(), Some(&AnswerError::Late));
         assert!(!unbegun.may_have_charged() && is_up);
-        let counted = block_on(patience::in_one_call(metered.peek(&charges))).unwrap();
+        let counted = block_on(metered.peek(&charges)).unwrap();
         assert_eq!(counted[0].used(), 4, "three first steps, and a second one");
     }
 

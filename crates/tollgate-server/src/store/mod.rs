@@ -13,15 +13,14 @@ pub(crate) mod fit;
 pub(crate) mod joined_values;
 mod metered;
 mod outage_log;
-mod patience;
 pub(crate) mod readiness;
 mod setup;
 mod state;
+mod store_time;
 
 pub(crate) use self::advice::with_flags;
 pub(crate) use self::metered::{MeteredStore, warm_up};
 pub(crate) use self::outage_log::OutageLog;
-pub(crate) use self::patience::{in_one_call, with_patience};
 pub use self::setup::StoreSetupError;
 pub(crate) use self::setup::{DEFAULT_PREFIX, StoreSetup};
 pub(crate) use self::state::{ServedStore, Servers, StoreState};

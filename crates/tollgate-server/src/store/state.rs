@@ -2,13 +2,16 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tollgate::{
-    Answer, Charge, ManualClock, MemoryStore, PolicyQuota, Quota, QuotaStates, Step, Store, StoreError,
+    Answer, Charge, ManualClock, MemoryStore, PolicyQuota, Quota, QuotaStates, Step, StepDeadline, Store,
+    StoreError,
 };
 use tollgate_redis::RedisStore;
 
 use super::MeteredStore;
+use crate::observe::stopwatch::Stopwatch;
 
 /// The store that this service counts in. Clones share it.
 ///
@@ -43,6 +46,15 @@ pub(crate) struct Servers {
 }
 
 impl ServedStore {
+    /// Returns the deadline that all steps of a call share, which began then and whose caller waits until this time at
+    /// most. Memory never waits, and has none.
+    pub(crate) fn deadline(&self, begun: Stopwatch, caller_until: Option<Instant>) -> Option<StepDeadline> {
+        match self {
+            Self::Memory(_) | Self::Tests(_) => None,
+            Self::Shared(store) => store.deadline(begun, caller_until),
+        }
+    }
+
     /// Returns the current state of the store. Each of its servers is asked to count a test counter.
     pub(crate) async fn state(&self) -> StoreState {
         let store = match self {
@@ -74,21 +86,38 @@ impl Store for ServedStore {
         &'a self,
         step: Step<'a>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        match self {
-            Self::Memory(store) => boxed(store.step(step)),
-            Self::Tests(store) => boxed(store.step(step)),
-            Self::Shared(store) => boxed(store.step(step)),
-        }
+        self.step_until(step, None)
     }
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
+        self.step_each_until(steps, None)
+    }
+
+    #[inline]
+    fn step_until<'a>(
+        &'a self,
+        step: Step<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        match self {
+            Self::Memory(store) => boxed(store.step(step)),
+            Self::Tests(store) => boxed(store.step(step)),
+            Self::Shared(store) => boxed(store.step_until(step, deadline)),
+        }
+    }
+
+    fn step_each_until<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         match self {
             Self::Memory(store) => boxed(store.step_each(steps)),
             Self::Tests(store) => boxed(store.step_each(steps)),
-            Self::Shared(store) => boxed(store.step_each(steps)),
+            Self::Shared(store) => boxed(store.step_each_until(steps, deadline)),
         }
     }
 

@@ -112,7 +112,7 @@ impl Edge {
     ) -> Result<Reply, Rejection> {
         let query = Parameters::read(request.uri().query().unwrap_or_default())?;
         let attributes = (dialect.attributes)(&query)?;
-        let decision = self.engine()?.check(Under::Live, &caller.asks(attributes), 1).await;
+        let decision = self.engine()?.check(Under::Live, &caller.asks(attributes), 1, None).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
         let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision, None)) };
         match dialect.headers {

@@ -45,7 +45,7 @@ impl Edge {
         named.add_to(&mut attributes, request.headers())?;
         let attributes = attributes::of_any_length(attributes, self.asking.max_attribute_bytes);
         let attributes = caller.asks(attributes.of_client());
-        let decision = self.engine()?.check(Under::Version(set), &attributes, 1).await;
+        let decision = self.engine()?.check(Under::Version(set), &attributes, 1, None).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         if decision.is_allowed() {
             return Ok(self.verdict(&decision, None));
