@@ -54,6 +54,20 @@ fn the_markdown_is_as_it_was() {
     expect("report.md", &answer().markdown());
 }
 
+/// It is posted to pull requests, and listed the clients with the paths and user agents that they sent.
+#[test]
+fn the_markdown_names_no_client_and_begins_with_the_changes() {
+    let markdown = answer().markdown();
+    for part in ["client-", "evil", "crawler", "/login", "/pages/2"] {
+        assert!(!markdown.contains(part), "{part}: {markdown}");
+    }
+    let first = markdown.lines().find(|line| line.starts_with("#### "));
+    assert_eq!(first, Some("#### Compared with the policies of --baseline"));
+    for kept in ["#### Denied requests by their status in the log", "#### Classes", "#### Peak load"] {
+        assert!(markdown.contains(kept), "{kept}: {markdown}");
+    }
+}
+
 #[test]
 fn the_json_is_as_it_was() {
     let json: serde_json::Value = serde_json::from_str(&answer().json()).unwrap();

@@ -1,4 +1,5 @@
-//! The report for a pull request.
+//! The report for a pull request. It lists no clients: their addresses, paths and user agents are not for everyone who
+//! reads the comment.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ use super::curve;
 use super::number::{counted, lasting, moment};
 use super::read::{formats, lines_read};
 use super::section::{Align, Block, Cell, Column, Row, Table};
-use super::sections::sections;
+use super::sections::{CHANGES, sections};
 use crate::quoted::code;
 
 /// Limits of a curve that are listed.
@@ -30,8 +31,12 @@ impl CheckedReport {
         if !gates.is_empty() {
             let _ = writeln!(text, "{}", rows(&self.gate_table()));
         }
-        for block in sections(report).iter().flat_map(|section| &section.blocks) {
+        // The changes against the baseline come first: they are what the pull request is about.
+        let (changes, others): (Vec<_>, Vec<_>) =
+            sections(report).into_iter().partition(|section| section.id == CHANGES);
+        for block in changes.iter().chain(&others).flat_map(|section| &section.blocks) {
             let _ = match block {
+                Block::Table(table) if table.lists_clients => continue,
                 Block::Table(table) => writeln!(text, "#### {}\n\n{}", table.caption, rows(table)),
                 Block::Sentence(sentence) => writeln!(text, "{}\n", Printable(sentence)),
                 Block::Detail(detail) => writeln!(text, "- {}\n", Printable(detail)),

@@ -32,6 +32,8 @@ pub(crate) struct Table {
     pub(crate) things: (&'static str, usize),
     /// The least columns of a terminal for a name, as long as others can be left out.
     pub(crate) least_name: usize,
+    /// Whether the rows are clients, with what they sent.
+    pub(crate) lists_clients: bool,
 }
 
 /// A column of a table.
@@ -128,6 +130,7 @@ impl Table {
             most: usize::MAX,
             things: ("rows", 25_000),
             least_name: 14,
+            lists_clients: false,
         }
     }
 
@@ -137,6 +140,10 @@ impl Table {
 
     pub(crate) fn things(self, things: &'static str, max_bytes: usize) -> Self {
         Self { things: (things, max_bytes), ..self }
+    }
+
+    pub(crate) fn of_clients(self) -> Self {
+        Self { lists_clients: true, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {

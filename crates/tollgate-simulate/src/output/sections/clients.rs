@@ -36,7 +36,7 @@ fn list(caption: &str, clients: &[DeniedClient], denied: fn(&DeniedClient) -> u6
         Column::figure("most at once").long("most in one window").spare(0),
         Column::words("first denied path").of_page(),
     ];
-    let mut table = Table::new(caption, columns);
+    let mut table = Table::new(caption, columns).of_clients();
     for client in clients {
         let fullest = client.fullest.as_ref();
         let fullest = fullest.map(|window| format!("{} of {}", grouped(window.asked), window.quota));

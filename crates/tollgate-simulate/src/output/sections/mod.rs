@@ -8,13 +8,16 @@ mod routes;
 use super::section::{Block, Section, Table};
 use crate::report::Report;
 
+/// The section with the changes against the baseline.
+pub(super) const CHANGES: &str = "changes";
+
 /// Returns all sections that have something to show.
 pub(super) fn sections(report: &Report) -> Vec<Section> {
     let sections = [
         section("routes", routes::blocks(report)),
         section("policies", policies::blocks(report)),
         section("statuses", load::statuses(report).map(Block::Table).into_iter().collect()),
-        section("changes", policies::compared(report).map(Block::Table).into_iter().collect()),
+        section(CHANGES, policies::compared(report).map(Block::Table).into_iter().collect()),
         section("clients", clients::blocks(report)),
         section("peaks", load::peaks(report).map(Block::Table).into_iter().collect()),
     ];
