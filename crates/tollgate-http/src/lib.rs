@@ -8,7 +8,7 @@ mod header_format;
 mod network;
 mod path;
 
-pub use self::forwarded::{ForwardedHeader, Hop, InvalidHop, TrustedProxies};
+pub use self::forwarded::{ClientHop, ForwardedHeader, Hop, InvalidHop, TrustedProxies};
 pub use self::grouping::{Grouping, GroupingError};
 pub use self::header_format::{HeaderFormat, HeaderFormats, HeaderFormatsError, UnknownFormat};
 pub use self::network::{Network, NetworkError};

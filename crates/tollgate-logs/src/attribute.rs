@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use thiserror::Error;
-use tollgate_http::{Network, NetworkError};
+use tollgate_http::{NetworkError, TrustedProxies};
 
 /// A value that requests have under a name, such as `user=json:/user/id`.
 ///
@@ -47,7 +47,7 @@ pub enum AttributeSource {
     /// If the format logs no header, it is the logged address. An entry that is no address, such as `unknown`, ends
     /// reading: the request counts for the proxy before it. An empty entry that a trusted proxy should have filled in
     /// names no client, so the request has none. [`Summary`](crate::Summary) counts both.
-    Xff(Vec<Network>),
+    Xff(TrustedProxies),
 }
 
 impl AttributeSource {
@@ -99,11 +99,8 @@ impl FromStr for AttributeSource {
         match kind {
             "json" if rest.starts_with('/') => Ok(Self::Json(name)),
             "json" => Err(AttributeError::Pointer),
-            "xff" if rest.is_empty() => Ok(Self::Xff(Vec::new())),
-            "xff" => {
-                let networks = rest.split(',').map(|network| network.trim().parse());
-                Ok(Self::Xff(networks.collect::<Result<_, _>>()?))
-            }
+            "xff" if rest.is_empty() => Ok(Self::Xff(TrustedProxies::from_iter([]))),
+            "xff" => Ok(Self::Xff(TrustedProxies::parse(rest.split(',').map(str::trim))?)),
             _ if rest.is_empty() => Err(AttributeError::Source),
             "field" => Ok(Self::Field(name)),
             "header" => Ok(Self::Header(name)),

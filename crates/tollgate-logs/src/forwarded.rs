@@ -1,11 +1,12 @@
 //! `X-Forwarded-For`, read from its end as the service reads it.
 //!
 //! Each proxy appends the address that it has heard from, so the end is from the nearest one, and the start may be from
-//! the client. The rule is that of `tollgate_http::TrustedProxies`; a test compares the two.
+//! the client.
 
+use std::iter;
 use std::net::IpAddr;
 
-use tollgate_http::{Hop, Network};
+use tollgate_http::{ClientHop, ForwardedHeader, Hop, TrustedProxies};
 
 /// The client of a request behind proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,27 +22,17 @@ pub(crate) enum Client {
 
 /// The entries from the nearest proxy on.
 pub(crate) fn hops(header: &[u8]) -> impl Iterator<Item = Hop> {
-    header.rsplit(|&byte| byte == b',').map(Hop::of)
+    ForwardedHeader::XForwardedFor.hops(iter::once(header))
 }
 
 /// The first address, on the way to the client, that is not a trusted proxy's.
-pub(crate) fn client(peer: &[u8], header: &[u8], trusted: &[Network]) -> Client {
-    let peer = match Hop::of(peer) {
-        Hop::Address(address) => Some(address),
-        Hop::Hidden | Hop::Invalid(_) => None,
-    };
-    let (mut client, mut reached) = (Client::Peer, peer);
-    for hop in hops(header) {
-        let is_trusted = reached.is_some_and(|address| {
-            let host = Network::host(address);
-            trusted.iter().any(|network| network.covers(&host))
-        });
-        match hop {
-            _ if !is_trusted => break,
-            Hop::Address(address) => (client, reached) = (Client::Address(address), Some(address)),
-            Hop::Hidden => return Client::Behind(reached.filter(|_| client != Client::Peer)),
-            Hop::Invalid(_) => return Client::Unnamed,
-        }
+pub(crate) fn client(peer: &[u8], header: &[u8], trusted: &TrustedProxies) -> Client {
+    // No proxy is known by a name.
+    let Hop::Address(peer) = Hop::of(peer) else { return Client::Peer };
+    match trusted.client_hop(peer, hops(header)) {
+        Ok(ClientHop { entry: 0, hides_client: false, .. }) => Client::Peer,
+        Ok(ClientHop { address, hides_client: false, .. }) => Client::Address(address),
+        Ok(ClientHop { address, entry, .. }) => Client::Behind((entry > 0).then_some(address)),
+        Err(_) => Client::Unnamed,
     }
-    client
 }

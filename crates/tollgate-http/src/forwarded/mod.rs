@@ -9,4 +9,4 @@ mod node;
 mod proxies;
 
 pub use self::header::{ForwardedHeader, Hop};
-pub use self::proxies::{InvalidHop, TrustedProxies};
+pub use self::proxies::{ClientHop, InvalidHop, TrustedProxies};

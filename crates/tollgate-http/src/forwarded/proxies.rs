@@ -36,6 +36,17 @@ enum TrustRule {
     Nearest(usize),
 }
 
+/// The address that a request counts for, and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientHop {
+    /// The address, as it was written.
+    pub address: IpAddr,
+    /// Its entry, counted from 1 at the nearest proxy's; 0 if it is the peer of the connection.
+    pub entry: usize,
+    /// Whether the entry before it is hidden. The address is then a trusted proxy's, not the client's.
+    pub hides_client: bool,
+}
+
 /// An entry that a trusted proxy should have filled in names nobody, for this reason: `has an empty entry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the header {0}")]
@@ -93,6 +104,19 @@ impl TrustedProxies {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn client(&self, peer: IpAddr, hops: impl IntoIterator<Item = Hop>) -> Result<IpAddr, InvalidHop> {
+        self.client_hop(peer, hops).map(|hop| hop.address.to_canonical())
+    }
+
+    /// Returns the same address as [`client`](Self::client) as it was written, and the entry that has it.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`client`](Self::client).
+    pub fn client_hop(
+        &self,
+        peer: IpAddr,
+        hops: impl IntoIterator<Item = Hop>,
+    ) -> Result<ClientHop, InvalidHop> {
         self.first_untrusted(peer, 0, hops)
     }
 
@@ -111,7 +135,9 @@ impl TrustedProxies {
         let mut hops = hops.into_iter();
         match hops.next().unwrap_or(Hop::Hidden) {
             // The proxy that asks is between this address and the service.
-            Hop::Address(address) => self.first_untrusted(address, 1, hops).map(Some),
+            Hop::Address(address) => {
+                self.first_untrusted(address, 1, hops).map(|hop| Some(hop.address.to_canonical()))
+            }
             Hop::Hidden => Ok(None),
             Hop::Invalid(reason) => Err(InvalidHop(reason)),
         }
@@ -123,17 +149,17 @@ impl TrustedProxies {
         from: IpAddr,
         between: usize,
         hops: impl IntoIterator<Item = Hop>,
-    ) -> Result<IpAddr, InvalidHop> {
-        let mut reached = from;
-        for (between, hop) in (between..).zip(hops) {
+    ) -> Result<ClientHop, InvalidHop> {
+        let mut reached = ClientHop { address: from, entry: between, hides_client: false };
+        for hop in hops {
             match hop {
-                _ if !self.believe(reached, between) => break,
-                Hop::Address(address) => reached = address,
-                Hop::Hidden => break,
+                _ if !self.believe(reached.address, reached.entry) => break,
+                Hop::Address(address) => reached = ClientHop { address, entry: reached.entry + 1, ..reached },
+                Hop::Hidden => return Ok(ClientHop { hides_client: true, ..reached }),
                 Hop::Invalid(reason) => return Err(InvalidHop(reason)),
             }
         }
-        Ok(reached.to_canonical())
+        Ok(reached)
     }
 }
 

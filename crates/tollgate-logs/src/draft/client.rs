@@ -5,7 +5,7 @@ use std::mem;
 use std::net::IpAddr;
 
 use memchr::memchr;
-use tollgate_http::{Hop, Network};
+use tollgate_http::{Hop, TrustedProxies};
 
 use super::Draft;
 use crate::attribute::AttributeSource;
@@ -111,7 +111,7 @@ impl Draft {
     }
 
     /// The client behind these trusted proxies.
-    pub(super) fn client(&mut self, plan: &Plan, slot: usize, trusted: &[Network]) {
+    pub(super) fn client(&mut self, plan: &Plan, slot: usize, trusted: &TrustedProxies) {
         let bytes = &self.record.bytes;
         let forwarded = self.span(plan.forwarded()).of(bytes);
         self.has_forwarded |= forwarded.is_some();

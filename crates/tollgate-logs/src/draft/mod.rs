@@ -183,7 +183,7 @@ impl Draft {
                 match &attribute.source {
                     source if source.is_derived() != is_derived => continue,
                     AttributeSource::Query(name) => self.parameter(slot, name.as_bytes()),
-                    AttributeSource::Xff(networks) => self.client(plan, slot, networks),
+                    AttributeSource::Xff(proxies) => self.client(plan, slot, proxies),
                     _ => {}
                 }
                 if let Some(field) = Field::named(&attribute.name) {
