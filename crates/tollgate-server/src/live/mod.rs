@@ -2,12 +2,13 @@
 //!
 //! A [`target`] makes content live as a whole, whatever its source, and [`record`] keeps what the last reloads did.
 //! Files are one kind of source: [`watch`] notices when they may have changed, [`follow`] waits until they are
-//! complete, and [`reload`] reads them and hands their content to the target. [`text_files`] are files of text in some
-//! format; those of certificates are in `tls`.
+//! complete, and [`reload`] reads them and hands their content to the target. A [`file_stamp`] shows whether a file was
+//! written. [`text_files`] are files of text in some format; those of certificates are in `tls`.
 
 #[cfg(test)]
 mod captured_log;
 pub(crate) mod cause;
+pub(crate) mod file_stamp;
 pub(crate) mod follow;
 pub(crate) mod record;
 pub(crate) mod reload;

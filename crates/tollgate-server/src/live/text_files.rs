@@ -1,14 +1,12 @@
 //! Text files that are reloaded while the service runs, in some format.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tollgate_policy::{ConfigError, Sources};
-use tollgate_redis::SmallFile;
 
+use super::file_stamp::FileStamp;
 use super::reload::{FileSource, WAIT_IF_HALF, WAIT_IF_WHOLE};
 use crate::observe::with_sources::WithSources;
 
@@ -54,14 +52,6 @@ pub(crate) struct TextReading {
     sources: Result<Sources, ConfigError>,
     /// One for each file that can be opened.
     stamps: Vec<FileStamp>,
-}
-
-/// The data that shows whether a file was written.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct FileStamp {
-    modified: SystemTime,
-    /// The path of the file, with links resolved.
-    target: PathBuf,
 }
 
 /// The error in texts, with all its causes.
@@ -182,7 +172,7 @@ impl TextPaths {
     fn read(&self) -> TextReading {
         let mut stamps = Vec::new();
         let mut open = |path: &Path| {
-            let (file, stamp) = open(path)?;
+            let (file, stamp) = FileStamp::open(path)?;
             stamps.push(stamp);
             Ok(file)
         };
@@ -202,16 +192,8 @@ impl TextPaths {
 impl TextReading {
     /// Returns the paths of the files that can be opened, with links resolved.
     fn targets(&self) -> Vec<PathBuf> {
-        self.stamps.iter().map(|stamp| stamp.target.clone()).collect()
+        self.stamps.iter().map(|stamp| stamp.target().to_path_buf()).collect()
     }
-}
-
-/// Opens the file without waiting for a writer. It takes the stamp before anything is read, so that the next reading
-/// shows any write in between.
-pub(crate) fn open(path: &Path) -> io::Result<(File, FileStamp)> {
-    let file = SmallFile::open(path)?;
-    let stamp = FileStamp { modified: file.metadata()?.modified()?, target: fs::canonicalize(path)? };
-    Ok((file, stamp))
 }
 
 impl fmt::Display for TextError {

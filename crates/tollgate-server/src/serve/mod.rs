@@ -169,13 +169,14 @@ impl BoundServer {
         let signals = Signals::catch(on_hangup).context("cannot catch signals")?;
 
         let mut background = BackgroundTasks::default();
-        let tls = settings.tls.take().map(Arc::new);
-        let mut tls_reloads = None;
-        if let Some(tls) = &tls {
-            tls.log_warnings();
-            let reloads = Arc::new(tls.reloads());
+        let (mut tls, mut tls_reloads) = (None, None);
+        if let Some((server, reading)) = settings.tls.take() {
+            let server = Arc::new(server);
+            server.log_warnings(&reading);
+            let reloads = Arc::new(server.reloads(reading));
             tls_reloads = Some(Arc::clone(reloads.state()));
             background.follow(reloads)?;
+            tls = Some(server);
         }
         let (principals, allowed_hosts) = (settings.principals.take(), settings.allowed_hosts);
         let (admission, principals) =

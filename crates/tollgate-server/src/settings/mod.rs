@@ -30,7 +30,7 @@ use crate::observe::with_sources::WithSources;
 use crate::store::fit::{Misfit, StoreFit, StoreFlags};
 use crate::store::joined_values;
 use crate::store::{StoreSetup, StoreSetupError};
-use crate::tls::{ServerTls, TlsFileError, TlsFiles};
+use crate::tls::{ServerTls, TlsFileError, TlsFiles, TlsReading};
 
 /// Everything that [`serve`](crate::serve) needs.
 #[derive(Debug)]
@@ -58,7 +58,8 @@ pub struct Settings {
     pub(crate) allowed_hosts: AllowedHosts,
     /// The principals, unless everyone may do everything.
     pub(crate) principals: Option<(PrincipalFile, Vec<Principal>)>,
-    pub(crate) tls: Option<ServerTls>,
+    /// TLS, and the files that it was loaded from.
+    pub(crate) tls: Option<(ServerTls, TlsReading)>,
     /// Files with secrets other than the key of `tls`, which may be changed while the service runs.
     pub(crate) secret_files: Vec<PathBuf>,
     pub(crate) max_connections: u32,

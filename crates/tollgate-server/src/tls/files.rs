@@ -1,12 +1,13 @@
 //! The files of certificates and keys, and one reading of them.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tollgate_redis::SmallFile;
 
-use crate::live::text_files::{self, FileStamp};
+use crate::live::file_stamp::FileStamp;
 use crate::observe::secret_file::public_mode;
 
 /// The paths of the service's certificate, its key, and the authorities of its clients.
@@ -73,10 +74,17 @@ impl TlsReading {
     }
 }
 
+/// Leaves out the texts, one of which is a key.
+impl fmt::Debug for TlsReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsReading").finish_non_exhaustive()
+    }
+}
+
 impl PemFile {
     fn read(path: &Path) -> Self {
         let read = |file: &File| SmallFile::read_open(file, SmallFile::MOST_PEM_BYTES);
-        match text_files::open(path)
+        match FileStamp::open(path)
             .and_then(|(file, stamp)| Ok((read(&file)?, public_mode(&file.metadata()?), stamp)))
         {
             Ok((bytes, public_mode, stamp)) => {

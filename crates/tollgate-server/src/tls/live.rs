@@ -28,8 +28,6 @@ const DAY_MILLIS: i64 = 86_400_000;
 /// The TLS of all listeners.
 pub(crate) struct ServerTls {
     files: TlsFiles,
-    /// The files that it started with.
-    first: Arc<TlsReading>,
     live: ArcSwap<Credentials>,
     /// The days until the expiry of the live certificate in the last line of the log about it; [`NEVER`] if there is
     /// none.
@@ -66,23 +64,25 @@ enum ExpiryRemark {
 pub(crate) struct TlsReloadError(TlsFileError);
 
 impl ServerTls {
-    /// Reads the files for the first time.
+    /// Reads the files for the first time. Returns the reading as well, for [`reloads`](Self::reloads): it holds the
+    /// private key, and stays in memory only until other files are live.
     ///
     /// # Errors
     ///
     /// If a file cannot be read, does not contain the expected data, or does not match another.
-    pub(crate) fn load(files: TlsFiles) -> Result<Self, TlsFileError> {
-        let first = Arc::new(files.read());
-        let live = ArcSwap::from_pointee(Credentials::new(&first)?);
-        Ok(Self { files, first, live, logged_days: AtomicI64::new(NEVER) })
+    pub(crate) fn load(files: TlsFiles) -> Result<(Self, TlsReading), TlsFileError> {
+        let reading = files.read();
+        let live = ArcSwap::from_pointee(Credentials::new(&reading)?);
+        Ok((Self { files, live, logged_days: AtomicI64::new(NEVER) }, reading))
     }
 
-    /// Returns what keeps the credentials in step with their files.
-    pub(crate) fn reloads(self: &Arc<Self>) -> Reloads<TlsSource, LiveCredentials> {
-        let reading = || Arc::clone(&self.first);
+    /// Returns what keeps the credentials in step with their files, of which this is the first reading.
+    pub(crate) fn reloads(self: &Arc<Self>, reading: TlsReading) -> Reloads<TlsSource, LiveCredentials> {
+        let reading = Arc::new(reading);
         let name = self.files.certificate.display().to_string();
-        let source = TlsSource { files: self.files.clone(), name, last: reading(), live: reading() };
-        Reloads::new(source, LiveCredentials { tls: Arc::clone(self), reading: reading(), version: 1 })
+        let (last, live) = (Arc::clone(&reading), Arc::clone(&reading));
+        let source = TlsSource { files: self.files.clone(), name, last, live };
+        Reloads::new(source, LiveCredentials { tls: Arc::clone(self), reading, version: 1 })
     }
 
     /// Returns whether clients must present a certificate.
@@ -103,12 +103,8 @@ impl ServerTls {
         self.live.load().expiry
     }
 
-    /// Warns of probable mistakes in the files that the service started with.
-    pub(crate) fn log_warnings(&self) {
-        self.log_mistakes(&self.first);
-    }
-
-    fn log_mistakes(&self, reading: &TlsReading) {
+    /// Warns of probable mistakes in the live files, which this is the reading of.
+    pub(crate) fn log_warnings(&self, reading: &TlsReading) {
         if let Some(mode) = reading.key.public_mode {
             let (file, mode) = (reading.key.path.display(), format_args!("{mode:o}"));
             warn!(%file, %mode, "every user of this machine can read the private key");
@@ -196,7 +192,7 @@ impl LiveTarget for LiveCredentials {
         let changes = Changes::of(changed.map(|(now, _)| format!("{} has changed", now.path.display())))?;
         self.tls.live.store(Arc::new(credentials));
         self.tls.logged_days.store(NEVER, Ordering::Relaxed);
-        self.tls.log_mistakes(&reading);
+        self.tls.log_warnings(&reading);
         self.reading = reading;
         self.version += 1;
         Some(changes)
@@ -262,8 +258,9 @@ mod tests {
             fs::write(path("tls.key"), &pair[1]).unwrap();
             let files =
                 TlsFiles { certificate: path("tls.crt"), key: path("tls.key"), client_authorities: None };
-            let tls = Arc::new(ServerTls::load(files).unwrap());
-            Self { reloads: tls.reloads(), tls, folder, pair }
+            let (tls, reading) = ServerTls::load(files).unwrap();
+            let tls = Arc::new(tls);
+            Self { reloads: tls.reloads(reading), tls, folder, pair }
         }
 
         fn write(&self, name: &str, text: &str) {
@@ -340,10 +337,10 @@ mod tests {
             client_authorities,
         };
         let tickets = |tls: &ServerTls, security| tls.config(security, Alpn::Http).send_tls13_tickets;
-        let mutual = ServerTls::load(files(Some(path("tls.crt")))).unwrap();
+        let (mutual, _) = ServerTls::load(files(Some(path("tls.crt")))).unwrap();
         assert_ne!(tickets(&mutual, Security::Tls), 0);
         assert_eq!(tickets(&mutual, Security::Mutual), 0);
-        assert_ne!(tickets(&ServerTls::load(files(None)).unwrap(), Security::Tls), 0);
+        assert_ne!(tickets(&ServerTls::load(files(None)).unwrap().0, Security::Tls), 0);
     }
 
     /// Each handshake of a gRPC client copied the whole configuration, to change its list of protocols.

@@ -15,7 +15,7 @@ mod security;
 pub(crate) use self::alpn::Alpn;
 pub(crate) use self::certificate::{names as certificate_names, shown as shown_name};
 pub use self::credentials::TlsFileError;
-pub(crate) use self::files::TlsFiles;
+pub(crate) use self::files::{TlsFiles, TlsReading};
 pub(crate) use self::handshake_failure::HandshakeFailure;
 pub(crate) use self::live::ServerTls;
 pub(crate) use self::security::Security;
