@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A format of the headers that inform clients about their limits. `tollgate-tower` writes them; policies choose among
+/// A format of the headers that inform clients about their limits. `tollgate-wire` writes them; policies choose among
 /// them.
 ///
 /// It is written as `draft-11`, `draft-06`, `x-ratelimit`, `github`, `kong`, `envoy` or `none`.

@@ -1,10 +1,10 @@
 //! Policies over a store: from attributes to a decision, under one version of the policies from beginning to end.
 //!
 //! ```text
-//! Attributes ──▶ PolicySet ──▶ Matched ──▶ FallbackStore ──▶ Decision ──▶ trials ──▶ PolicyDecision
-//!                the live      charges     the store, or     what the     counted
-//!                version                   what its trouble  request      after it
-//!                                          means             is told
+//! Attributes ──▶ PolicySet ──▶ MatchedPolicies ──▶ FallbackStore ──▶ Decision ──▶ trials ──▶ PolicyDecision
+//!                the live      charges             the store, or     what the     counted
+//!                version                           what its trouble  request      after it
+//!                                                  means             is told
 //! ```
 //!
 //! This file builds a limiter and checks requests. Answers are in `decision`, trials in `trials`, the live policies in

@@ -2,10 +2,10 @@
 //! when a shared store fails.
 //!
 //! ```text
-//! PolicyLimiter ──▶ MemoryStore
-//! PolicyLimiter ──▶ Metered ──▶ a shared store
-//!                   deadline, metrics,
-//!                   log lines
+//! PolicyLimiter ──▶ ServedStore ──▶ MemoryStore
+//!                               └─▶ MeteredStore ──▶ a shared store
+//!                                   deadline, metrics,
+//!                                   log lines
 //! ```
 
 mod advice;

@@ -15,7 +15,7 @@ use crate::observe::stopwatch::Stopwatch;
 
 /// The store that this service counts in. Clones share it.
 ///
-/// One type for both, so that what decides is compiled once.
+/// One type for all of them, so that what decides is compiled once.
 #[derive(Clone)]
 pub(crate) enum ServedStore {
     Memory(MemoryStore),

@@ -1,6 +1,7 @@
 //! Limit headers, for allowed and denied requests.
 //!
-//! The service and the middleware write them here. They tell clients how much is left, and when the next window starts:
+//! The service and the middleware write them here; `Tollgate-Trials`, which is for proxies, comes from the service
+//! alone. Limit headers tell clients how much is left, and when the next window starts:
 //!
 //! | [`HeaderFormat`] | headers | start of the next window |
 //! |---|---|---|
