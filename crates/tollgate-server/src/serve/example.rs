@@ -52,7 +52,9 @@ impl StartExample {
 }
 
 fn explain(file: &PolicyFiles) -> Option<StartExample> {
-    let path = file.paths().first()?.display().to_string();
+    // `explain` takes one path, and some of the policies alone may be invalid or match other requests.
+    let [path] = file.paths() else { return None };
+    let path = path.display().to_string();
     (!path.contains('\'')).then(|| StartExample::Explain(format!("tollgate explain '{path}' user=alice")))
 }
 

@@ -43,6 +43,17 @@ fn suggests_to_explain_a_file_without_telling_its_secrets() {
     assert_eq!(*to_try, format!("try     tollgate explain '{file}' user=alice"));
 }
 
+/// The line to try named the first of several files, which may need the tiers of another.
+#[test]
+fn suggests_nothing_to_explain_for_several_files() {
+    let folder = Folder::new();
+    let policies = "policies: [{ name: a, key: [user], quotas: [5/1d] }]\n";
+    let others = "policies: [{ name: b, key: [user], quotas: [6/1d] }]\n";
+    let (one, other) = (folder.write("one.yaml", policies), folder.write("two.yaml", others));
+    let server = Server::start(&["--config", &one, "--config", &other]);
+    assert!(server.said.iter().all(|line| !line.contains("explain")), "{:?}", server.said);
+}
+
 /// The addresses, the limits and the request to try were printed, and logged again in the next line of the terminal.
 #[test]
 fn says_each_fact_of_its_start_once() {
