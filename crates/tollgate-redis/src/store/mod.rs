@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use smallvec::smallvec;
 use tollgate::{
-    Charge, Counter, Key, Mark, PolicyQuota, QuotaState, QuotaStates, Step, StepDeadline, Store, StoreError,
+    AnswerError, Charge, Counter, Key, Mark, PolicyQuota, QuotaState, QuotaStates, Step, StepDeadline, Store,
+    StoreError,
 };
 
 use self::ask::{PendingRequest, StepResult};
@@ -241,8 +242,10 @@ impl StoreInner {
         for (place, answer) in charges.into_iter().chain(others.into_iter().chain(across).flatten()) {
             answers[place] = Some(answer);
         }
-        // Every place has its answer by now: it was known, or its step was taken.
-        answers.into_iter().flatten().collect()
+        // Every place has its answer by now: it was known, or its step was taken. If one were missing, the answers after
+        // it must not move to other steps.
+        let missing = || Err(AnswerError::Nonsense.into());
+        answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
     }
 
     async fn charge(
