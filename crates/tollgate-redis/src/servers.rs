@@ -13,7 +13,7 @@ use crate::settings::LONGEST;
 use crate::store::RedisStore;
 use crate::time::instant;
 use crate::trouble::Trouble;
-use crate::trouble::advice::{COUNTING_RIGHTS, MORE_RIGHTS, advice_on, advice_on_rights};
+use crate::trouble::advice::{COUNTING_RIGHTS, MORE_RIGHTS, SILENT, advice_on, advice_on_rights};
 
 /// A server that counts.
 #[derive(Clone)]
@@ -79,6 +79,9 @@ impl StoreServer {
     pub fn advice_on_rights() -> Advice {
         advice_on_rights()
     }
+
+    /// Advice for a server that does not answer.
+    pub const ADVICE_ON_SILENCE: Advice = SILENT;
 
     /// Returns its address.
     #[must_use]

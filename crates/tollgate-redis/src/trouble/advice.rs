@@ -25,7 +25,7 @@ pub(crate) const COUNTING_RIGHTS: &str =
 pub(crate) const MORE_RIGHTS: &str =
     "a database other than 0 also needs +select, a Cluster +cluster|slots +asking";
 
-const SILENT: Advice = Advice::new("check whether it hangs, or the network drops packets");
+pub(crate) const SILENT: Advice = Advice::new("check whether it hangs, or the network drops packets");
 const LOGIN: Advice =
     Advice::about(Setting::Login, "check the user and the password, in the URL or in a separate setting");
 const SENTINEL_LOGIN: Advice = Advice::about(

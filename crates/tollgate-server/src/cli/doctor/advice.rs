@@ -2,9 +2,6 @@
 
 use tollgate_redis::{Advice, StoreServer};
 
-/// Advice for a server that does not answer.
-pub(super) const SILENT: &str = "check whether it hangs, or the network drops packets";
-
 /// Returns advice on a command that was not answered: to give this right, only if the server says that it is missing.
 pub(super) fn on_no_answer(error: &str, right: &'static str) -> Advice {
     if error.contains("NOPERM") {
@@ -12,7 +9,7 @@ pub(super) fn on_no_answer(error: &str, right: &'static str) -> Advice {
     } else if error.starts_with("it says") {
         "see the server's log".into()
     } else {
-        SILENT.into()
+        StoreServer::ADVICE_ON_SILENCE
     }
 }
 

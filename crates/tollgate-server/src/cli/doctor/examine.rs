@@ -91,5 +91,5 @@ async fn examine_server(
 
 fn unreachable(found: String, error: &CommandError) -> Finding {
     // There is always advice on a missing reply.
-    Finding::fail("connect", found, error.advice().unwrap_or_else(|| super::advice::SILENT.into()))
+    Finding::fail("connect", found, error.advice().unwrap_or(StoreServer::ADVICE_ON_SILENCE))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_redis::{Advice, RedisError, StoreServer};
 
-use super::advice::{SILENT, on_no_answer};
+use super::advice::on_no_answer;
 use super::ask::ask;
 use super::finding::Finding;
 use crate::observe::stopwatch::Stopwatch;
@@ -199,7 +199,7 @@ fn time_of(seconds: i64, micros: i64) -> Option<Timestamp> {
 
 /// Returns advice for a server that answers too late.
 fn nearer() -> Advice {
-    RedisError::TooSlow.advice().unwrap_or_else(|| SILENT.into())
+    RedisError::TooSlow.advice().unwrap_or(StoreServer::ADVICE_ON_SILENCE)
 }
 
 /// For a server that is too slow to be examined completely.
@@ -213,7 +213,7 @@ async fn round_trip(server: &StoreServer, deadline: Duration) -> Finding {
     for _ in 0..ROUND_TRIPS {
         let asked = Stopwatch::start();
         if ask::<()>(server, &["PING"]).await.is_err() {
-            return Finding::fail("round-trip", "it stopped answering", SILENT);
+            return Finding::fail("round-trip", "it stopped answering", StoreServer::ADVICE_ON_SILENCE);
         }
         times.push(asked.elapsed());
         if began.elapsed() > Duration::from_secs(1) {
