@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, header};
 
 use super::secrecy::{Secrecy, sole};
-use super::{ExtractedIdentity, Extraction, InvalidIdentity, KeyExtractor, MissingIdentity};
+use super::{Extraction, InvalidIdentity, KeyExtractor};
 use crate::head::Head;
 
 /// Counts by the value of a cookie, such as a session.
@@ -79,18 +79,9 @@ impl Cookie {
     }
 }
 
-impl Cookie {
-    fn identity<'r>(&'r self, head: Head<'r>) -> ExtractedIdentity<'r> {
-        match self.value(head)? {
-            Some(value) => Ok(self.secrecy.key(value, &self.what)?.into()),
-            None => Ok(MissingIdentity::by_caller(&self.what).into()),
-        }
-    }
-}
-
 impl KeyExtractor for Cookie {
     fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
-        Extraction::Now(self.identity(head))
+        Extraction::Now(self.value(head).and_then(|value| self.secrecy.identity(value, &self.what)))
     }
 }
 

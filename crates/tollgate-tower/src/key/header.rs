@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 
 use super::secrecy::{Secrecy, given_twice};
-use super::{ExtractedIdentity, Extraction, InvalidIdentity, KeyExtractor, MissingIdentity};
+use super::{Extraction, InvalidIdentity, KeyExtractor};
 use crate::head::Head;
 
 /// Counts by the value of a header, such as an API key.
@@ -90,17 +90,8 @@ impl Header {
     }
 }
 
-impl Header {
-    fn identity<'r>(&'r self, head: Head<'r>) -> ExtractedIdentity<'r> {
-        match self.value(head)? {
-            Some(value) => Ok(self.secrecy.key(value, &self.what)?.into()),
-            None => Ok(MissingIdentity::by_caller(&self.what).into()),
-        }
-    }
-}
-
 impl KeyExtractor for Header {
     fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
-        Extraction::Now(self.identity(head))
+        Extraction::Now(self.value(head).and_then(|value| self.secrecy.identity(value, &self.what)))
     }
 }

@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use tollgate::Key;
 
-use super::InvalidIdentity;
+use super::{ExtractedIdentity, InvalidIdentity, MissingIdentity};
 
 /// How a value becomes a key.
 #[derive(Clone)]
@@ -23,6 +23,14 @@ impl Secrecy {
     pub(super) fn keyed(key: &[u8]) -> Self {
         // Keys of any length are taken; longer ones than a block are hashed first (RFC 2104).
         Hmac::new_from_slice(key).map_or(Self::Hashed, Self::Keyed)
+    }
+
+    /// Returns the identity with this value, which is called `what`.
+    pub(super) fn identity<'r>(&self, value: Option<&'r [u8]>, what: &'r str) -> ExtractedIdentity<'r> {
+        match value {
+            Some(value) => Ok(self.key(value, what)?.into()),
+            None => Ok(MissingIdentity::by_caller(what).into()),
+        }
     }
 
     /// Returns the key of this value, which is called `what`.
