@@ -531,7 +531,7 @@ fn slow(clients: &str) -> Result<()> {
 fn gateway() -> Result<()> {
     let tests = command("cargo test --locked --package tollgate-server --test gateway --");
     // One judges times.
-    proxies::told(tests)?.arguments(["--test-threads", "1"]).run()
+    proxies::with_proxies(tests)?.arguments(["--test-threads", "1"]).run()
 }
 
 /// The program, installed into a virtual environment under the target directory.

@@ -12,13 +12,13 @@ pub(crate) fn install() -> Result<CheckOutcome> {
     environment().map(|_| CheckOutcome::Passed)
 }
 
-/// Returns these tests, told where the proxies are.
-pub(crate) fn told(tests: CommandLine) -> Result<CommandLine> {
+/// Returns these tests with the places of the proxies.
+pub(crate) fn with_proxies(tests: CommandLine) -> Result<CommandLine> {
     let tests = environment()?.into_iter().fold(tests, |tests, (name, path)| tests.environment(name, path));
     Ok(tests.arguments(["--ignored", "--nocapture"]))
 }
 
-/// Returns these tests, told where the servers are whose logs they read, and the library that moves their clocks.
+/// Returns these tests with the places of the servers whose logs they read, and of the library that moves their clocks.
 pub(crate) fn with_web_servers(tests: CommandLine) -> Result<CommandLine> {
     let faketime = FAKETIME.library("faketime/libfaketimeMT.so.1")?;
     let more = [

@@ -152,7 +152,7 @@ fn ask_through_proxies() -> Result<CheckOutcome> {
     ensure!(tests.len() == 1, "the tests with proxies are those of the service");
     // It judges times.
     let but_load = ["--skip", "prove_under_load"];
-    tests.into_iter().try_for_each(|tests| proxies::told(tests)?.arguments(but_load).run())?;
+    tests.into_iter().try_for_each(|tests| proxies::with_proxies(tests)?.arguments(but_load).run())?;
     Ok(CheckOutcome::Passed)
 }
 

@@ -111,7 +111,7 @@ impl CounterNames {
         }
     }
 
-    pub(crate) fn who(&self, key: &Key<'_>) -> CounterIdentity {
+    pub(crate) fn counter_identity(&self, key: &Key<'_>) -> CounterIdentity {
         let (digest, tag) = match self {
             Self::Own { identity: KeyIdentity::Plain, .. } => {
                 (KeyIdentity::Plain.bits(key), Tag::Plain(plain(&key.canonical_bytes())))
@@ -305,7 +305,7 @@ mod tests {
     }
 
     fn named(names: &CounterNames, quota: &PolicyQuota, key: &Key<'_>) -> KeyText {
-        names.of(&Counter::new(quota, key), &names.who(key), || Timestamp::EPOCH).unwrap().0
+        names.of(&Counter::new(quota, key), &names.counter_identity(key), || Timestamp::EPOCH).unwrap().0
     }
 
     /// Names of live counters, which the next version has to find again.

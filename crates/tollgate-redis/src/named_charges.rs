@@ -67,7 +67,8 @@ impl<'a> NamedCharges<'a> {
             let index = counters.iter().position(|known| known.counter == counter).unwrap_or_else(|| {
                 // Many quotas of a request have the same identity, whose digest is the most expensive part.
                 let known = counters.iter().find(|known| known.counter.key() == counter.key());
-                let who = known.map_or_else(|| names.who(counter.key()), |known| known.who.clone());
+                let who =
+                    known.map_or_else(|| names.counter_identity(counter.key()), |known| known.who.clone());
                 let id = names.id(counter.quota(), &who);
                 counters.push(ChargedCounter { counter, who, id, units: 0 });
                 counters.len() - 1

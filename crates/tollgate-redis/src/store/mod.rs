@@ -90,7 +90,8 @@ impl RedisStore {
         while let (false, Some(number)) = (shares.is_empty(), numbers.next()) {
             let key = names.probe(number);
             let counter = Counter::new(quota, &key);
-            let Ok((name, _)) = names.of(&counter, &names.who(&key), || self.topology().time_at(instant()))
+            let Ok((name, _)) =
+                names.of(&counter, &names.counter_identity(&key), || self.topology().time_at(instant()))
             else {
                 break;
             };

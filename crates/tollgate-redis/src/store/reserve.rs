@@ -96,7 +96,7 @@ fn groups<'a>(
     let mut groups = BTreeMap::<(u16, Option<KeyText>), SlotGroup<'a>>::new();
     for (place, charge) in charges.iter().enumerate() {
         let counter = charge.counter();
-        let (name, _) = names.of(&counter, &names.who(counter.key()), || now)?;
+        let (name, _) = names.of(&counter, &names.counter_identity(counter.key()), || now)?;
         let slot = slot::of(&name);
         let group = groups.entry((slot, (!names.have_slot_for_each_key()).then_some(name))).or_default();
         group.charges.push(*charge);

@@ -7,8 +7,8 @@
 //! about requests that headers describe. `openapi` describes the table. `connection` is HTTP on one connection,
 //! and `outgoing` is the body of an answer that is being sent.
 
-mod asking;
 mod changes;
+mod check_options;
 mod checks;
 mod clock;
 mod connection;
@@ -38,7 +38,7 @@ use hyper::body::{Body as _, Incoming};
 use tollgate::StoreError;
 use tollgate_wire::headers::PolicyHeaders;
 
-pub(crate) use self::asking::CheckOptions;
+pub(crate) use self::check_options::CheckOptions;
 pub(crate) use self::connection::Http;
 pub(crate) use self::dialects::Dialect;
 use self::forwarded::NamedHeaders;

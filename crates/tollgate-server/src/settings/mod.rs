@@ -562,7 +562,7 @@ fn fitting(store: StoreSetup, policies: &Policies, args: &ServeArgs) -> Result<S
 fn check_dialect(dialect: AnswerSystem, rules: &InitialRules) -> Result<(), SettingsError> {
     let InitialRules::Policies(InitialPolicies { policies, file: None, .. }) = rules else { return Ok(()) };
     for policy in policies.as_slice() {
-        if let Some(attribute) = Dialect::of(dialect).untold(policy.identity()) {
+        if let Some(attribute) = Dialect::of(dialect).unsent_attribute(policy.identity()) {
             let (attribute, policy) = (attribute.into(), policy.name().into());
             return Err(SettingsError::NobodyTold { dialect, attribute, policy });
         }

@@ -218,7 +218,7 @@ impl<S: Store> MeteredStore<S> {
         let Some(advice) = advice.as_ref().map(with_flags) else {
             self.outages.failed(|| {
                 let unconnected = self.metrics.unconnected();
-                let (server, trouble, advice) = said(unconnected.as_ref());
+                let (server, trouble, advice) = log_fields(unconnected.as_ref());
                 warn!(
                     %error, server, trouble, advice,
                     "the store does not answer: `on_store_failure` of each policy decides; `tollgate doctor` says more"
@@ -310,7 +310,7 @@ pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metri
         warn!(%error, "the store does not answer yet: until it does, `on_store_failure` of each policy decides");
         return;
     };
-    let (server, trouble, advice) = said(Some(&unconnected));
+    let (server, trouble, advice) = log_fields(Some(&unconnected));
     warn!(
         server,
         trouble,
@@ -325,8 +325,8 @@ pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metri
     });
 }
 
-/// Returns the log's text about a server without a connection: its name, the reason, and the remedy.
-fn said(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<String>) {
+/// Returns the fields of a log line about a server without a connection: its name, the reason, and the remedy.
+fn log_fields(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<String>) {
     (
         server.map(ServerStatus::name),
         server.and_then(ServerStatus::trouble),

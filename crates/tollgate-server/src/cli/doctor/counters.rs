@@ -92,13 +92,13 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
     if let Some(error) = failure {
         let (trouble, advice) = match RedisError::of(&error) {
             Some(RedisError::ScriptRefused | RedisError::AccessDenied) => {
-                (said(&error), advice::on_refused_script())
+                (error_text(&error), advice::on_refused_script())
             }
             // The key is unique, so GET does not fail because of its value.
             Some(RedisError::WrongType) => {
                 ("the script cannot read its counter".to_owned(), advice::on_refused_script())
             }
-            _ => (said(&error), ADVICE.into()),
+            _ => (error_text(&error), ADVICE.into()),
         };
         let found = format!(
             "of {CHARGES} charges {passed} passed, {denied} were denied, and others failed: {trouble}"
@@ -110,13 +110,13 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
         Ok(used) if passed == LIMIT && used == u64::from(LIMIT) => Finding::pass("exact", found),
         Ok(used) => Finding::fail("exact", format!("{found}, but {used} are counted"), ADVICE),
         Err(error) => {
-            let trouble = said(&error);
+            let trouble = error_text(&error);
             Finding::fail("exact", format!("{found}, but the count cannot be read: {trouble}"), ADVICE)
         }
     }
 }
 
-fn said(error: &StoreError) -> String {
+fn error_text(error: &StoreError) -> String {
     RedisError::of(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 

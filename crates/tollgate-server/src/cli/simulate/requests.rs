@@ -221,7 +221,7 @@ impl LogRequests {
             let time = time(request);
             from.is_none_or(|from| time >= from) && to.is_none_or(|to| time < to)
         };
-        let mut read = |batch: &mut Batch| reader.read(batch).map_err(|error| told(error, *show_keys));
+        let mut read = |batch: &mut Batch| reader.read(batch).map_err(|error| failure(error, *show_keys));
         let (mut batch, mut next) = (Batch::default(), Batch::default());
         read(&mut batch)?;
         while !batch.is_empty() {
@@ -362,8 +362,8 @@ fn complain_of(lines: u64, reason: &str, examples: &[UnreadLine]) {
     examples.iter().for_each(|example| crate::cli::output::complain(format_args!("  {example}")));
 }
 
-/// The failure. Quotes the line that a format error is about, with its clients, if they may be shown.
-fn told(error: LogError, show_keys: bool) -> SimulateFailure {
+/// Returns the failure. Prints the line that a format error is about, with its clients, if they may be shown.
+fn failure(error: LogError, show_keys: bool) -> SimulateFailure {
     let quoted = match &error {
         LogError::UnknownFormat { name, line, nearest, .. } => {
             Some((name, nearest.as_ref().map_or(line, |nearest| &nearest.line)))

@@ -91,12 +91,12 @@ impl Dialect {
     }
 
     /// Returns an attribute that the key needs and that no query can contain.
-    pub(crate) fn untold<'a>(&self, identity: &'a Identity) -> Option<&'a str> {
+    pub(crate) fn unsent_attribute<'a>(&self, identity: &'a Identity) -> Option<&'a str> {
         match identity {
             Identity::Attribute(name) | Identity::Address(name, _) => {
                 (!self.tells.contains(&&**name)).then_some(name)
             }
-            Identity::All(parts) => parts.iter().find_map(|part| self.untold(part)),
+            Identity::All(parts) => parts.iter().find_map(|part| self.unsent_attribute(part)),
             _ => None,
         }
     }

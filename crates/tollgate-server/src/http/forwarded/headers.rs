@@ -61,7 +61,7 @@ impl NamedHeaderSet {
     }
 
     /// Returns which parts of a request's description are used.
-    pub(super) fn told(&self) -> DescribedParts {
+    pub(super) fn described_parts(&self) -> DescribedParts {
         if self.is_keyless { DescribedParts::Network } else { DescribedParts::Everything }
     }
 

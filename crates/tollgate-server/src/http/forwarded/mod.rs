@@ -41,7 +41,7 @@ impl Edge {
         let set = self.engine()?.live();
         let named = self.named_headers.of(&set);
         let mut attributes =
-            request::attributes(request.headers(), &self.asking.trusted_proxies, named.told())?;
+            request::attributes(request.headers(), &self.asking.trusted_proxies, named.described_parts())?;
         named.add_to(&mut attributes, request.headers())?;
         let attributes = attributes::of_any_length(attributes, self.asking.max_attribute_bytes);
         let attributes = caller.asks(attributes.of_client());

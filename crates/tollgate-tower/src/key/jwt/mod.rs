@@ -154,7 +154,7 @@ impl Claim {
         self.place == other.place && self.verifier.is_same_as(&other.verifier)
     }
 
-    fn said(&self, claims: &Claims) -> Result<Option<ClaimValue>, InvalidIdentity> {
+    fn claim_value(&self, claims: &Claims) -> Result<Option<ClaimValue>, InvalidIdentity> {
         match claims.get(&self.name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
@@ -184,7 +184,7 @@ impl Claim {
         {
             return Ok(Some(number.to_string().into()));
         }
-        Ok(self.said(claims)?.map(|said| match said {
+        Ok(self.claim_value(claims)?.map(|value| match value {
             ClaimValue::One(entry) => String::from(entry.into_text()).into(),
             ClaimValue::List(entries) => {
                 entries.into_iter().map(ListEntry::into_text).collect::<Vec<_>>().into()
@@ -224,7 +224,7 @@ impl Claim {
         let Some(claims) = self.verified(head)? else {
             return Ok(MissingIdentity::by_caller(&self.what_token).into());
         };
-        Ok(match self.said(&claims)? {
+        Ok(match self.claim_value(&claims)? {
             Some(ClaimValue::One(ListEntry::Text(text))) => Key::from(text).into(),
             Some(ClaimValue::One(ListEntry::Number(number))) => Key::from(number).into(),
             Some(ClaimValue::List(entries)) => {
