@@ -176,7 +176,7 @@ fn hops_that_are_no_address_are_counted() {
     }
 }
 
-/// An address without its port, brackets and zone, written anew for the test.
+/// Returns an address without its port, brackets and zone. The test has its own reader, independent of the code.
 fn address(entry: &str) -> Option<IpAddr> {
     let is_port = |port: &str| match port.strip_prefix('_') {
         Some(name) => !name.is_empty(),
