@@ -384,6 +384,7 @@ fn a_refund_of_a_closed_window_is_one_call() {
 /// A step took its caller's deadline from the task that ran it, so a step on another task waited for the store's whole
 /// deadline.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a deadline is a time on the real clock")]
 fn a_step_on_another_task_keeps_the_deadline_of_its_caller() {
     let server = Server::start(Software::Redis);
     let store = build(store(&server).deadline(Duration::from_secs(60)));
