@@ -78,9 +78,9 @@
 //!
 //! # Callers that wait for less than the deadline
 //!
-//! A store keeps the deadline of a step ([`Store::step_until`](tollgate::Store::step_until)). A step without an answer
-//! by then fails with [`RedisError::TimedOut`], and nobody knows whether the server has taken it. A step that would
-//! begin later fails as [`Late`](tollgate::AnswerError::Late), and charges nothing.
+//! A store keeps the deadline of a step ([`Store::step_until`](tollgate::Store::step_until)). A step that has no answer
+//! at its deadline fails with [`RedisError::TimedOut`]; the server may or may not have taken it. A step that would
+//! begin after its deadline fails as [`Late`](tollgate::AnswerError::Late), and charges nothing.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};

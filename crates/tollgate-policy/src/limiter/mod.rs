@@ -315,8 +315,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 
     /// Like [`check_in`](Self::check_in), for a caller that waits no longer than until this deadline. The decision and
-    /// its trials share it: each step of the store [carries it](Store::step_until). Trials without an answer by then
-    /// are failed ones, and do not change the decision.
+    /// its trials share it: each step of the store [carries it](Store::step_until). A trial that has no answer at the
+    /// deadline has failed, and does not change the decision.
     ///
     /// # Errors
     ///

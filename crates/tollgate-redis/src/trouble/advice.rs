@@ -1,4 +1,4 @@
-//! What an operator can do about a server that cannot be reached, or that refuses.
+//! Advice for operators whose server cannot be reached or refuses commands.
 
 use super::Trouble;
 use super::refusal::{Hint, Refusal};

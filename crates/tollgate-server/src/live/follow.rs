@@ -1,7 +1,7 @@
 //! Follows files: has them reloaded when they may have changed, but not while they are half written.
 //!
-//! A file that is written in place is read twice, and counts once both reads agree. A reload by an administrator or a
-//! signal takes effect immediately, and so does a file that was renamed into place.
+//! A file that is written in place is read twice, and counts once both reads agree. A file that was renamed into place
+//! takes effect immediately, like a reload by an administrator or a signal.
 
 use std::future::pending;
 use std::pin::Pin;

@@ -135,7 +135,7 @@ impl<F: FileFormat> FileSource for TextFiles<F> {
                 && sources.texts().all(|text| text.ends_with('\n'))
                 && self.format.parse(sources).is_ok()
         };
-        // A changed link switches at once, so its file is whole.
+        // A link changes in one step, so the file behind it is whole.
         let targets = reading.targets();
         let is_swapped = reading.sources.is_ok()
             && targets.len() == live.len()

@@ -56,7 +56,7 @@ pub enum MeasuredValue {
         /// Whether these are requests that a policy decides on.
         are_decided: bool,
     },
-    /// There is none of what is counted.
+    /// Nothing was counted, so there is no figure to judge.
     Nothing {
         /// What is counted, in singular.
         of: &'static str,
