@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use crate::across_slots::AcrossSlots;
 use crate::denials::Denials;
 use crate::identity::KeyIdentity;
-use crate::keys::CounterNames;
 use crate::layout::KeyLayout;
+use crate::names::CounterNames;
 use crate::password::Password;
 use crate::rights::Rights;
 use crate::script;
 use crate::settings::{LONGEST, Settings, SettingsError};
-use crate::store::RedisStore;
+use crate::store::{AcrossSlots, RedisStore};
 use crate::tls::Tls;
 use crate::topology::Topology;
 use crate::url::StoreUrl;

@@ -102,7 +102,6 @@
 //!
 //! Build and use a store inside one Tokio runtime with I/O and time enabled.
 
-mod across_slots;
 mod address;
 mod advice;
 mod backoff;
@@ -115,10 +114,10 @@ mod dial;
 mod error;
 mod identity;
 mod key_values;
-mod keys;
 mod lane;
 mod layout;
 mod named_charges;
+mod names;
 mod node;
 mod password;
 mod resp;
@@ -137,7 +136,6 @@ mod trouble;
 mod url;
 mod waiter;
 
-pub use self::across_slots::AcrossSlots;
 pub use self::advice::{Advice, Setting};
 pub use self::builder::RedisStoreBuilder;
 pub use self::error::RedisError;
@@ -148,7 +146,7 @@ pub use self::resp::FromReply;
 pub use self::servers::{CommandError, StoreServer};
 pub use self::settings::SettingsError;
 pub use self::small_file::SmallFile;
-pub use self::store::RedisStore;
+pub use self::store::{AcrossSlots, RedisStore};
 pub use self::tls::{Tls, TlsError};
 pub use self::topology::{ServerStatus, StoreStatus};
 pub use self::url::{StoreUrl, UrlError};

@@ -9,7 +9,7 @@ use tollgate::{
 };
 
 use crate::denials::Id;
-use crate::keys::{CounterIdentity, CounterNames};
+use crate::names::{CounterIdentity, CounterNames};
 use crate::script::{ChargedDenials, CountChange, CounterStep, KeyText, Request, Room, Shape, WindowSpec};
 
 /// Charges with the counters they name.

@@ -1,6 +1,6 @@
 //! Layouts: keys as another system writes them, so that both share counters.
 //!
-//! `text` parses templates, `error` has their errors, and [`keys`](crate::keys) builds the names of counters from them.
+//! `text` parses templates, `error` has their errors, and [`names`](crate::names) builds the names of counters from them.
 
 mod error;
 mod name;

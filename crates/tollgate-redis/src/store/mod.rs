@@ -1,8 +1,8 @@
 //! The store: takes charges and returns counts.
 
+mod across;
 mod ask;
 mod decide;
-mod reserve;
 mod warm_up;
 mod windows_in_keys;
 
@@ -19,14 +19,14 @@ use tollgate::{
     StoreError,
 };
 
+pub use self::across::AcrossSlots;
+use self::across::reserve::in_turns;
 use self::ask::{PendingRequest, StepResult};
-use self::reserve::in_turns;
-use crate::across_slots::AcrossSlots;
 use crate::batch::{Committer, Company};
 use crate::denials::{Denials, Id};
 use crate::error::RedisError;
-use crate::keys::CounterNames;
 use crate::named_charges::{self, CounterOperation, NamedCharges};
+use crate::names::CounterNames;
 use crate::script::{CountChange, ScriptOutcome};
 use crate::slot;
 use crate::time::{CallTime, instant};

@@ -21,17 +21,17 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 use tollgate::{Charge, Counter, Key, PolicyQuota, QuotaState, QuotaStates, Source, StoreError, Timestamp};
 
-use super::StoreInner;
-use super::ask::{PendingRequest, StepResult};
-use crate::across_slots::AcrossSlots;
+use super::AcrossSlots;
 use crate::backoff::Backoff;
 use crate::batch::Company;
 use crate::denials::Id;
 use crate::error::RedisError;
-use crate::keys::CounterNames;
 use crate::named_charges::{CounterOperation, NamedCharges};
+use crate::names::CounterNames;
 use crate::script::{KeyText, Request, ScriptAnswer, ScriptOutcome};
 use crate::slot::{self, ClusterSlot};
+use crate::store::StoreInner;
+use crate::store::ask::{PendingRequest, StepResult};
 use crate::time::{CallTime, instant};
 
 /// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
@@ -127,7 +127,7 @@ fn in_order(parts: &[SlotPart<'_>], counted: &[QuotaStates]) -> QuotaStates {
 
 /// Returns the places of these requests in lists to be taken side by side. Requests with common counters are in one
 /// list, in their order.
-pub(super) fn in_turns(requests: Vec<(usize, Vec<Id>)>) -> Vec<Vec<usize>> {
+pub(in crate::store) fn in_turns(requests: Vec<(usize, Vec<Id>)>) -> Vec<Vec<usize>> {
     let mut lists: Vec<(Vec<usize>, Vec<Id>)> = Vec::new();
     for (place, ids) in requests {
         let mut list = (vec![place], ids);
@@ -145,7 +145,7 @@ pub(super) fn in_turns(requests: Vec<(usize, Vec<Id>)>) -> Vec<Vec<usize>> {
 
 impl StoreInner {
     /// Whether the charges may lie in several slots, and are then taken slot by slot.
-    pub(super) fn reserves(&self, charges: &[Charge<'_>]) -> bool {
+    pub(in crate::store) fn reserves(&self, charges: &[Charge<'_>]) -> bool {
         let mut counters = charges.iter().map(Charge::counter);
         let Some(first) = counters.next() else { return false };
         let lies_elsewhere = |counter: Counter<'_>| {
@@ -157,7 +157,7 @@ impl StoreInner {
     }
 
     /// Looks at the charges slot by slot.
-    pub(super) async fn peek_across(
+    pub(in crate::store) async fn peek_across(
         &self,
         charges: &[Charge<'_>],
         call: CallTime,
@@ -169,7 +169,7 @@ impl StoreInner {
     }
 
     /// Takes the charges slot by slot: all of them, or none in the end.
-    pub(super) async fn reserve(
+    pub(in crate::store) async fn reserve(
         self: &Arc<Self>,
         charges: &[Charge<'_>],
         call: CallTime,

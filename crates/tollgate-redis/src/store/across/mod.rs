@@ -1,5 +1,7 @@
 //! The handling of requests whose counters are in several slots of a Cluster.
 
+pub(super) mod reserve;
+
 /// The handling of requests whose counters are in several slots of a Cluster.
 ///
 /// A Cluster runs a step in one slot, and all counters of one [`Key`](tollgate::Key) are in one. So this only concerns
