@@ -27,7 +27,7 @@ struct Args {
     quick: bool,
 }
 
-const OURS: &str = include_str!("../../../crates/tollgate-redis/src/script/tollgate.lua");
+const OURS: &str = include!("../../../crates/tollgate-redis/src/script/text.in");
 
 /// What users write by hand.
 const PLAIN: &str = "

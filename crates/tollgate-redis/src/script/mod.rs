@@ -13,7 +13,7 @@ pub(crate) use self::encode::{Group, encode};
 pub(crate) use self::request::{ChargedDenials, CounterStep, KeyText, Request, Room, Shape, WindowSpec};
 
 /// The text of the script.
-pub(crate) const TEXT: &str = include_str!("tollgate.lua");
+pub(crate) const TEXT: &str = include!("text.in");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
 pub(crate) const SHA1: &str = "62c93a114aaf59a17dca4b7672481e62118e4656";

@@ -1,0 +1,202 @@
+-- Everything off the fast path. Lua creates functions at each call of a script, and few calls need these. This function
+-- captures no variables, because each one would have to be created as well.
+local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED)
+  local NO_COUNT, LATER = -2, -4
+  -- PEXPIRETIME of a key that stays.
+  local NO_EXPIRY = -1
+
+  -- Returns the number of the window whose counter expires then, multiplied, or 0 if it has none.
+  local function number(windows, due, length)
+    if windows ~= 'grid' or length < SHORTEST then return 0 end
+    return (math.floor((due - GRACE) / length - 1) % NUMBERS + 1) * SPAN
+  end
+
+  -- Returns a counter's count, its expiry (nil if it does not exist), the expiry that it should have (that of the window
+  -- it stays in, else of the one that holds or would open now), and its number, multiplied. Returns nil if the value is
+  -- not a count. `value` is the counter's value, if already known.
+  local function read(key, windows, expiry, length, value)
+    local due = expiry or now + length + GRACE
+    value = value or try('GET', key)
+    if not value then return 0, nil, due end
+    -- GET fails on other types; treat that as "not a count". INCRBY demands this spelling, which is never that of -0.
+    local whole = tonumber(value)
+    if not whole or string.format('%.0f', whole + 0) ~= value then return nil end
+    local count, has_number = whole % SPAN, windows == 'grid' and length >= SHORTEST
+    if not (whole >= 0 and whole < (has_number and (NUMBERS + 1) * SPAN or SPAN)) then return nil end
+    if has_number and count > MOST then return nil end
+    local ends, held = call('PEXPIRETIME', key), whole - count
+    if held > 0 then
+      if held == number(windows, due, length) then return count, ends, due, held end
+      -- The next window has begun, for a clock that has stepped back since.
+      if held == number(windows, due + length, length) and due <= now + 2 * GRACE then
+        return count, ends, due + length, held
+      end
+      if ends <= due or held == number(windows, due - length, length) then
+        if ends == NO_EXPIRY then call('DEL', key) end
+        return 0, nil, due
+      end
+    elseif ends ~= due then
+      local stays = ends > due
+      if windows == 'grid' then
+        stays = stays and ends <= now + length + 2 * GRACE and (ends - due) % length == 0
+      elseif windows == 'first_hit' then
+        stays = ends > now + GRACE and ends <= due + GRACE
+      elseif windows == 'given' then
+        -- For a calendar, only the window that holds now is known. The next one begins at its end, and is less than half
+        -- as long again; the one after that ends later.
+        stays = stays and due <= now + 2 * GRACE and ends - due < 1.5 * length
+      end
+      if stays then
+        due = ends
+      elseif windows ~= 'named' and ends ~= NO_EXPIRY and ends <= now + GRACE then
+        return 0, nil, due
+      end
+    end
+    return count, ends, due, held
+  end
+
+  -- Returns how many times, up to `times`, a unit fits into the room.
+  local function fit(times, unit, room)
+    if room < (unit > 0 and unit or 1) then return 0 end
+    if room >= unit * times then return times end
+    return math.floor(room / unit)
+  end
+
+  -- Returns the count after this many charges and denials.
+  local function charged(count, unit, admitted, denied, counted)
+    count = count + admitted * unit
+    if denied > 0 and unit > 0 and count + unit > counted then count = count + denied * unit end
+    return count <= MOST and count or MOST
+  end
+
+  -- Changes a counter from `before` to `after`, until it is due, with the number of that window.
+  local function write(key, before, after, ends, due, held, windows, length)
+    if not ends and after == before then return end
+    local wanted = number(windows, due, length)
+    if ends == due and held == wanted then
+      if after ~= before then call('INCRBY', key, after - before) end
+    else
+      call('SET', key, string.format('%.0f', wanted + after), 'PXAT', due)
+    end
+  end
+
+  -- Adds a counter's previous count or a fault to the reply, with the end of its window if the caller cannot know it.
+  -- Returns the new length of the reply, as its callers do.
+  local function say(said, answer, windows, expiry, due)
+    if windows == 'first_hit' then
+      reply[said + 1], reply[said + 2] = answer, answer < 0 and answer or due - GRACE
+      return said + 2
+    end
+    if answer < 0 or due == expiry or windows == 'named' then
+      reply[said + 1] = answer
+      return said + 1
+    end
+    reply[said + 1], reply[said + 2], reply[said + 3] = LATER, answer, due - GRACE
+    return said + 3
+  end
+
+  -- Charges or looks at one counter. `value` is its value, if already known.
+  local function charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)
+    local count, ends, due, held = read(name, windows, expiry, length, value)
+    if count then
+      local admitted = fit(times, unit, limit - count)
+      local after = charged(count, unit, admitted, times - admitted, counted)
+      write(name, count, after, ends, due, held, windows, length)
+    end
+    return say(said, count or NO_COUNT, windows, expiry, due)
+  end
+
+  -- Writes a count.
+  local function set(key, used, windows, expiry, length)
+    local count, ends, due, held = read(key, windows, expiry, length)
+    if not count then return NO_COUNT end
+    write(key, count, used, ends, due, held, windows, length)
+    return count, due
+  end
+
+  -- Forgets a counter.
+  local function reset(key, expiry, length)
+    call('DEL', key)
+    return 0, expiry or now + length + GRACE
+  end
+
+  -- Gives back units, at most the usage, if the window has this start. The last result says that it has not.
+  local function refund(key, units, named, windows, start, expiry, length)
+    local count, ends, due, held = read(key, windows, expiry, length)
+    if not count then return NO_COUNT end
+    -- Before the window begins, only a counter that is already in it can give anything back. The state of the window
+    -- that holds now is told only to callers that name that one.
+    if windows == 'given' and now < start and ends ~= due then return STALE end
+    local begins = start
+    if windows == 'given' and due ~= expiry then
+      begins = expiry - GRACE
+    elseif windows ~= 'named' then
+      begins = due - GRACE - length
+    end
+    local is_meant = begins == named
+    local given = is_meant and units or 0
+    -- Even without a refund, the counter may have to move into the window that holds now, after a long step back.
+    write(key, count, count > given and count - given or 0, ends, due, held, windows, length)
+    return count, due, not is_meant
+  end
+
+  -- Sets, refunds or resets one counter for each request.
+  local function change_singles(said, op, requests, key, unit, one, windows, start, expiry, length)
+    for key = key + 1, key + requests do
+      local count, due, is_closed
+      if op == 'set' then
+        count, due = set(KEYS[key], one, windows, expiry, length)
+      elseif op == 'reset' then
+        count, due = reset(KEYS[key], expiry, length)
+      elseif op == 'refund' then
+        count, due, is_closed = refund(KEYS[key], unit, one, windows, start, expiry, length)
+      else
+        error('there is no operation ' .. op)
+      end
+      if is_closed then
+        said = said + 1
+        reply[said] = CLOSED
+      end
+      said = say(said, count, windows, expiry, due)
+    end
+    return said
+  end
+
+  -- Returns how many times, up to `times`, an operation takes its unit.
+  local function admit(op, times, unit, room)
+    if op == 'record' then return times end
+    if op == 'deny' then return 0 end
+    if op == 'charge' or op == 'renew' or op == 'look' then return fit(times, unit, room) end
+    error('there is no operation ' .. op)
+  end
+
+  -- Charges, records, denies or looks at several counters for each request. `asked` has the unit, limit, counted,
+  -- windows, expiry and length of each counter.
+  local function take_several(said, op, times, requests, key, counters, asked)
+    local count, ends, due, held = {}, {}, {}, {}
+    for _ = 1, requests do
+      local admitted, fault = times, nil
+      for i = 1, counters do
+        local unit, limit, _, windows, expiry, length = unpack(asked[i], 1, 6)
+        count[i], ends[i], due[i], held[i] = read(KEYS[key + i], windows, expiry, length)
+        if not count[i] then
+          fault = NO_COUNT
+        else
+          admitted = admit(op, admitted, unit, limit - count[i])
+        end
+      end
+      for i = 1, counters do
+        local unit, _, counted, windows, expiry, length = unpack(asked[i], 1, 6)
+        if not fault then
+          local after = charged(count[i], unit, admitted, times - admitted, counted)
+          write(KEYS[key + i], count[i], after, ends[i], due[i], held[i], windows, length)
+        end
+        said = say(said, fault or count[i], windows, expiry, due[i])
+      end
+      key = key + counters
+    end
+    return said
+  end
+
+  return { say = say, charge_single = charge_single, change_singles = change_singles, take_several = take_several }
+end
