@@ -8,8 +8,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_testkit::servers::{Server, Software};
 
+use super::Node;
 use super::breaker::Breaker;
-use super::{Connection, Link, Node, NodeState};
+use super::connection::Connection;
+use super::state::{Link, NodeState};
 use crate::address::Address;
 use crate::calls::Calls;
 use crate::resp::{RespValue, command};

@@ -1,0 +1,59 @@
+//! Keeps connections up, in the background.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::connect::{PeerRole, connect, expect_rights, polled};
+use super::connection::Pump;
+use super::state::{Link, NodeState};
+use crate::calls::Calls;
+use crate::resp::command;
+use crate::trouble::ConnectTrouble;
+
+/// Keeps one connection up.
+pub(super) async fn keep_connected(shared: Arc<NodeState>) {
+    loop {
+        let connected = {
+            let mut backoff = shared.backoff.lock().await;
+            backoff.wait().await;
+            let connected = set_up(&shared).await;
+            if connected.is_ok() {
+                backoff.succeeded();
+            }
+            connected
+        };
+        match connected {
+            Ok((link, pump)) => {
+                shared.open(link.clone());
+                tokio::select! {
+                    () = pump => {}
+                    () = link.renew.notified() => {}
+                }
+                shared.close(&link, None);
+            }
+            Err(trouble) => shared.fail(trouble),
+        }
+    }
+}
+
+/// Connects. A server that was down must also answer a call, or others would meet the next silence. It has as long as
+/// any other step of setting up a connection: one that answers after the deadline is too slow, and not silent.
+async fn set_up(shared: &NodeState) -> Result<(Arc<Link>, Pump), ConnectTrouble> {
+    let (connection, mut pump) = connect(&shared.address, PeerRole::Store, &shared.checked).await?;
+    // They are the same over a second connection.
+    let is_first = shared.links.borrow().up.is_empty();
+    if let Some(rights) = shared.checked.settings.rights.as_ref().filter(|_| is_first) {
+        expect_rights(&mut pump, &connection, rights, &shared.address, &shared.checked).await?;
+    }
+    if shared.is_away() {
+        let limit = shared.checked.settings.connect_timeout;
+        match timeout(limit, polled(&mut pump, &connection, &Calls::of(&command("PING")))).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => return Err(ConnectTrouble::HungUp),
+            Err(_) => return Err(ConnectTrouble::Silent),
+        }
+    }
+    Ok((Arc::new(Link { connection, renew: Notify::new() }), pump))
+}
