@@ -20,7 +20,7 @@ pub(crate) struct NamedCharges<'a> {
     counters: SmallVec<[ChargedCounter<'a>; 1]>,
     /// For each charge the index of its counter.
     indices: SmallVec<[usize; 4]>,
-    /// Whether several counters may have one key, as under some layouts.
+    /// Whether several counters may have one key.
     may_share_keys: bool,
 }
 
@@ -76,7 +76,7 @@ impl<'a> NamedCharges<'a> {
             counters[index].units += u64::from(charge.cost());
             indices.push(index);
         }
-        Self { charges, counters, indices, may_share_keys: names.say_windows() }
+        Self { charges, counters, indices, may_share_keys: names.may_be_shared() }
     }
 
     /// Returns every counter's stand-in.
@@ -141,14 +141,13 @@ impl<'a> NamedCharges<'a> {
     ) -> Result<(Request, KeyIndices), StoreError> {
         let mut request = Request { shapes: SmallVec::new(), keys: SmallVec::new() };
         let mut indices = KeyIndices::new();
-        // If the key contains the window, it is the refund's.
         let now = || match asked {
-            CounterOperation::Refund(mark) if names.say_windows() => mark.time(),
+            CounterOperation::Refund(mark) => names.time_of_refund(mark).unwrap_or_else(&now),
             _ => now(),
         };
         for (index, named) in self.counters.iter().enumerate() {
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
-            // Some layouts give two counters one key. In the server that is one counter.
+            // Counters with one key are one in the server.
             if let Some(known) = request.keys.iter().position(|known| *known == key) {
                 request.shapes[known] = request.shapes[known].with(self.shape(index, asked, windows));
                 indices.push(known);

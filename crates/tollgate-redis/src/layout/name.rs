@@ -20,10 +20,10 @@ pub(crate) struct LayoutNaming {
     slots: Slots,
 }
 
-/// The slots of one key's counters on a Cluster.
+/// The slots of one key's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slots {
-    /// All of them in one.
+    /// All of them in one, as on every single server.
     OneEachKey,
     /// Each in its own, and the next window's in yet another.
     OneEachCounter,
@@ -51,16 +51,17 @@ impl LayoutNaming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
         let reserved = layout.reserved(Braces::AsTheyAre);
         let reserved_in_rest = layout.reserved_in_rest(Braces::AsTheyAre);
-        let keeps_to_slot = layout.keeps_to_slot(prefix);
-        let slots = if keeps_to_slot { Slots::OneEachKey } else { Slots::OneEachCounter };
-        Self { layout, prefix: prefix.into(), reserved, reserved_in_rest, slots }
+        Self { layout, prefix: prefix.into(), reserved, reserved_in_rest, slots: Slots::OneEachKey }
     }
 
     /// The same for a Cluster. There, braces in a value would choose the slot, so clients that choose values could
     /// overload one server.
     pub(crate) fn on_cluster(self) -> Self {
         let reserved = self.layout.reserved(Braces::Escaped);
-        Self { reserved, reserved_in_rest: self.layout.reserved_in_rest(Braces::Escaped), ..self }
+        let reserved_in_rest = self.layout.reserved_in_rest(Braces::Escaped);
+        let keeps_to_slot = self.layout.keeps_to_slot(&self.prefix);
+        let slots = if keeps_to_slot { Slots::OneEachKey } else { Slots::OneEachCounter };
+        Self { reserved, reserved_in_rest, slots, ..self }
     }
 
     /// Returns the beginning of all keys.
@@ -76,7 +77,7 @@ impl LayoutNaming {
         head
     }
 
-    /// Returns whether all counters of one key are always in one slot of a Cluster.
+    /// Returns whether all counters of one key are always in one slot.
     pub(crate) fn has_slot_for_each_key(&self) -> bool {
         self.slots == Slots::OneEachKey
     }
@@ -464,11 +465,12 @@ mod tests {
             ("l:{{{policy}:{user}}}:{window}", false),
             ("l:{{}}:{{{user}}}:{window}", false),
         ] {
-            let naming = LayoutNaming::new(template.parse().unwrap(), "p");
+            let naming = LayoutNaming::new(template.parse().unwrap(), "p").on_cluster();
             assert_eq!(naming.has_slot_for_each_key(), expected, "{template}");
         }
         let behind_braces = LayoutNaming::new("{prefix}:{{{user}}}:{window}".parse().unwrap(), "{}");
-        assert!(!behind_braces.has_slot_for_each_key());
+        assert!(behind_braces.has_slot_for_each_key(), "there is one server");
+        assert!(!behind_braces.on_cluster().has_slot_for_each_key());
     }
 
     #[test]

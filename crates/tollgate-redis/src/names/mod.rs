@@ -6,7 +6,10 @@
 //! Names are injective, because only the last part can contain a `:` or a brace: all others are [escaped](escape).
 //! [`KeyIdentity`] documents the last part.
 //!
-//! With a [layout](crate::KeyLayout), the layout names them.
+//! With a [layout](crate::KeyLayout), the layout names them. The choice is made when the store is built; everything
+//! that depends on it is a method of [`CounterNames`].
+
+mod windows;
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -15,6 +18,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use sha2::{Digest, Sha256};
 use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
 
+pub(crate) use self::windows::WindowTime;
 use crate::identity::{KeyIdentity, digest_text};
 use crate::key_values::{KeyValue, parse};
 use crate::layout::{KeyLayout, LayoutNaming, ValueText, values};
@@ -90,17 +94,12 @@ impl CounterNames {
         identity.and_then(|at| name.get(..at)).unwrap_or_default()
     }
 
-    /// Returns whether all counters of one key are always in one slot of a Cluster.
+    /// Returns whether all counters of one key are always in one slot.
     pub(crate) fn have_slot_for_each_key(&self) -> bool {
         match self {
             Self::Own { .. } => true,
             Self::Layout(naming) => naming.has_slot_for_each_key(),
         }
-    }
-
-    /// Returns whether names contain the window.
-    pub(crate) const fn say_windows(&self) -> bool {
-        matches!(self, Self::Layout(_))
     }
 
     /// One of many keys for probes of the store.

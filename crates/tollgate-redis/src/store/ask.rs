@@ -4,11 +4,11 @@ use smallvec::SmallVec;
 use tollgate::{Counter, QuotaState, QuotaStates, StoreError, Timestamp, Window};
 
 use super::StoreInner;
-use super::windows_in_keys::{TRIES, WindowTime};
 use crate::batch::{AnswerReceiver, Company};
 use crate::denials::{RememberedCount, Version};
 use crate::error::RedisError;
 use crate::named_charges::{CounterOperation, KeyIndices, NamedCharges};
+use crate::names::WindowTime;
 use crate::script::{CountChange, Request, ScriptAnswer, ScriptOutcome};
 use crate::slot::{self, ClusterSlot};
 use crate::time::{CallTime, instant};
@@ -116,21 +116,20 @@ impl StoreInner {
     ) -> Result<ScriptAnswer, StoreError> {
         let PendingRequest { asked, time, sent, .. } = pending;
         let sent = sent.as_mut().map_err(|error| error.clone())?;
-        let (mut tries, mut latest) = (1, None);
+        let mut tries = self.names.tries();
         loop {
             let answer = sent.awaited.received().await?;
             match answer.outcome {
-                ScriptOutcome::Stale if tries < TRIES => tries += 1,
                 ScriptOutcome::Taken(found) => {
                     let outcome = ScriptOutcome::Taken(named.found(found, &sent.indices));
                     return Ok(ScriptAnswer { outcome, ..answer });
                 }
+                ScriptOutcome::Stale => {}
                 _ => return Ok(answer),
             }
             // By the time that this very answer gave: what is known of the servers' time may be another server's.
-            let told = WindowTime::of(answer.now, latest.filter(|_| self.windows_have_slots()), tries);
-            latest = latest.max(Some(answer.now));
-            *sent = self.submit(named, *asked, time.continued(), Some(told), Company::Others)?;
+            let Some(windows) = tries.next(answer.now) else { return Ok(answer) };
+            *sent = self.submit(named, *asked, time.continued(), Some(windows), Company::Others)?;
         }
     }
 
@@ -141,18 +140,18 @@ impl StoreInner {
         named: &NamedCharges<'_>,
         asked: CounterOperation,
         time: CallTime,
-        told: Option<WindowTime>,
+        windows: Option<WindowTime>,
         company: Company,
     ) -> Result<SentRequest, StoreError> {
         let topology = self.committer.topology();
-        let now = || told.map_or_else(|| topology.time_at(time.begun), WindowTime::time);
+        let now = || windows.map_or_else(|| topology.time_at(time.begun), WindowTime::time);
         let (mut request, mut indices) = named.request(asked, &self.names, now)?;
         let is_refund = matches!(asked, CounterOperation::Refund(_));
-        self.accept_windows_ahead(&mut request, told);
+        self.names.accept_windows_ahead(&mut request, windows);
         let mut slot = self.slot(&request)?;
         let mut lane = topology.lane(slot);
         // On a Cluster each server has a time of its own, and the key says which of them counts.
-        if told.is_none() && topology.is_cluster() && !is_refund {
+        if windows.is_none() && topology.is_cluster() && !is_refund {
             let now = || lane.time().estimate_at(time.begun);
             if !request.is_open_at(now) {
                 (request, indices) = named.request(asked, &self.names, now)?;

@@ -4,7 +4,6 @@ mod across;
 mod ask;
 mod decide;
 mod warm_up;
-mod windows_in_keys;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -315,7 +314,7 @@ impl StoreInner {
             let looked = self.take(&named, CounterOperation::Look, call.continued()).await?;
             looked.state(&charge.counter())
         };
-        if !self.can_give_back(&window, mark) {
+        if !self.names.can_give_back(&window, mark) {
             return look().await;
         }
         let answer = {
@@ -331,7 +330,7 @@ impl StoreInner {
             _ => StepResult::try_from(answer)?,
         };
         let CountChange { before, after, .. } = taken.only()?;
-        if self.is_early_refund(&window, before, taken.now) {
+        if self.names.is_early_refund(&window, before, taken.now) {
             return look().await;
         }
         let given = u32::try_from(before - after).map_err(|_| RedisError::BadReply)?;

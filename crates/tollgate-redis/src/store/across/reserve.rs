@@ -368,7 +368,7 @@ impl SlotReservation<'_, '_> {
                 if is_kept || found.after == found.before {
                     continue;
                 }
-                self.inner.accept_windows_ahead(&mut refund, None);
+                self.inner.names.accept_windows_ahead(&mut refund, None);
                 let slot = ClusterSlot(refund.keys.first().map_or(0, |key| slot::of(key)));
                 let units = ChargedUnits { counter, slot, refund };
                 refunds.push((tokio::spawn(give_back(Arc::clone(self.inner), units)), found));
