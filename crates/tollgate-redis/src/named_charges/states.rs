@@ -1,0 +1,103 @@
+//! What the script's counts mean for each charge: its verdict, its units and its window.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tollgate::{
+    Charge, CountDenied, Counter, QuotaState, QuotaStates, Reason, StoreError, Timestamp, Window,
+    WindowLength,
+};
+
+use super::NamedCharges;
+use crate::names::CounterNames;
+use crate::script::CountChange;
+
+impl NamedCharges<'_> {
+    /// Returns the states of all charges' quotas.
+    pub(crate) fn counted(&self, now: Timestamp, found: &[CountChange]) -> QuotaStates {
+        self.states(|index| (found[index], found[index].window(&self.counters[index].counter, now)), now)
+    }
+
+    /// As [`counted`](Self::counted), but all units except those of [overdrafts](Self::overdrafts) were given back.
+    ///
+    /// # Errors
+    ///
+    /// As [`refunds`](Self::refunds).
+    pub(crate) fn given_back(
+        &self,
+        names: &CounterNames,
+        now: Timestamp,
+        found: &[CountChange],
+    ) -> Result<QuotaStates, StoreError> {
+        let (counted, overdrafts) = (self.counted(now, found), self.overdrafts(names, now, found)?);
+        let each = counted.iter().zip(&self.indices);
+        Ok(each.map(|(state, &index)| if overdrafts[index] { *state } else { state.with_units(0) }).collect())
+    }
+
+    /// Returns the states of all charges' quotas, as if nothing were used.
+    pub(crate) fn unused(&self, now: Timestamp) -> QuotaStates {
+        let found = CountChange { before: 0, after: 0, others: 0, end: None };
+        self.states(|index| (found, found.window(&self.counters[index].counter, now)), now)
+    }
+
+    /// As [`counted`](Self::counted), from the known counts and windows.
+    pub(crate) fn states(
+        &self,
+        known: impl Fn(usize) -> (CountChange, Window),
+        now: Timestamp,
+    ) -> QuotaStates {
+        let known: SmallVec<[_; 1]> = (0..self.counters.len()).map(known).collect();
+        // Both counts are from one step, so charges of others are not included.
+        let mut taken: SmallVec<[u64; 1]> =
+            known.iter().map(|(found, _)| found.after.saturating_sub(found.before)).collect();
+        let state = |(charge, &index): (&Charge<'_>, &usize)| {
+            let (found, window) = &known[index];
+            let reason = self.reason(charge, index, found);
+            // A counter that saturates takes less than all charges together, and then the last ones go short.
+            let units = units(charge, taken[index]);
+            taken[index] -= u64::from(units);
+            QuotaState::in_window(charge.counter().quota().quota(), found.after, *window, now, reason)
+                .with_units(units)
+        };
+        self.charges.iter().zip(&self.indices).map(state).collect()
+    }
+
+    /// Returns whether some charge had no room, so that its denial may be repeated.
+    pub(crate) fn is_denied(&self, found: &[CountChange]) -> bool {
+        let denied = |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, &found[index]);
+        self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
+    }
+
+    /// Every counter's window.
+    pub(crate) fn windows(&self, now: Timestamp, found: &[CountChange]) -> impl Iterator<Item = Window> {
+        self.counters.iter().zip(found).map(move |(named, found)| found.window(&named.counter, now))
+    }
+
+    /// Why the charge does not fit.
+    fn reason(&self, charge: &Charge<'_>, index: usize, found: &CountChange) -> Option<Reason> {
+        let used = match charge.counter().quota().count_denied() {
+            // An overdraft is compared with what was used before the step, without the units of other counters on its
+            // key.
+            CountDenied::Overdraft => found.before - found.others,
+            CountDenied::No | CountDenied::Yes => found.before,
+        };
+        Reason::of(used, charge.units_needed(self.counters[index].units), charge.limit())
+    }
+}
+
+/// Returns the charge's share of the units that a counter was charged: all, unless it saturated.
+pub(crate) fn units(charge: &Charge<'_>, taken: u64) -> u32 {
+    u32::try_from(taken).map_or(charge.cost(), |taken| taken.min(charge.cost()))
+}
+
+impl CountChange {
+    /// The window that was counted.
+    pub(crate) fn window(&self, counter: &Counter<'_>, now: Timestamp) -> Window {
+        let quota = counter.quota().quota();
+        match (self.end, quota.window()) {
+            (Some(end), WindowLength::Fixed(length)) => Window::new(end - length, end),
+            (Some(end), _) => quota.window_at(counter.key(), end - Duration::from_millis(1)),
+            (None, _) => quota.window_at(counter.key(), now),
+        }
+    }
+}
