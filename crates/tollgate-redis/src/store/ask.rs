@@ -9,8 +9,7 @@ use crate::denials::{RememberedCount, Version};
 use crate::error::RedisError;
 use crate::named_charges::{CounterOperation, KeyIndices, NamedCharges};
 use crate::names::WindowTime;
-use crate::script::{CountChange, Request, ScriptAnswer, ScriptOutcome};
-use crate::slot::{self, ClusterSlot};
+use crate::script::{CountChange, ScriptAnswer, ScriptOutcome};
 use crate::time::{CallTime, instant};
 
 /// A request in flight.
@@ -148,34 +147,19 @@ impl StoreInner {
         let (mut request, mut indices) = named.request(asked, &self.names, now)?;
         let is_refund = matches!(asked, CounterOperation::Refund(_));
         self.names.accept_windows_ahead(&mut request, windows);
-        let mut slot = self.slot(&request)?;
+        let mut slot = self.slots.slot(&request)?;
         let mut lane = topology.lane(slot);
         // On a Cluster each server has a time of its own, and the key says which of them counts.
         if windows.is_none() && topology.is_cluster() && !is_refund {
             let now = || lane.time().estimate_at(time.begun);
             if !request.is_open_at(now) {
                 (request, indices) = named.request(asked, &self.names, now)?;
-                slot = self.slot(&request)?;
+                slot = self.slots.slot(&request)?;
                 lane = topology.lane(slot);
             }
         }
         let awaited = self.committer.submit(lane, slot, request, time, company)?;
         Ok(SentRequest { awaited, indices })
-    }
-
-    /// Where the keys of the request lie.
-    pub(super) fn slot(&self, request: &Request) -> Result<ClusterSlot, StoreError> {
-        if !self.committer.topology().is_cluster() {
-            return Ok(ClusterSlot(0));
-        }
-        let mut slots = request.keys.iter().map(|key| slot::of(key));
-        let first = slots.next().unwrap_or(0);
-        if slots.any(|slot| slot != first) {
-            return Err(StoreError::Uncountable(
-                "on a cluster, all quotas of a request must have the same key, in one slot if a layout writes the keys, unless the store reserves across slots",
-            ));
-        }
-        Ok(ClusterSlot(first))
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod across;
 mod ask;
-mod decide;
+mod local_denials;
 mod warm_up;
 
 use std::fmt;
@@ -19,7 +19,7 @@ use tollgate::{
 };
 
 pub use self::across::AcrossSlots;
-use self::across::reserve::in_turns;
+use self::across::{SlotStrategy, in_turns};
 use self::ask::{PendingRequest, StepResult};
 use crate::batch::{Committer, Company};
 use crate::denials::{Denials, Id};
@@ -45,7 +45,7 @@ struct StoreInner {
     committer: Committer,
     names: CounterNames,
     denials: Denials,
-    across_slots: AcrossSlots,
+    slots: SlotStrategy,
 }
 
 /// A request to charge that was not sent.
@@ -71,8 +71,9 @@ impl RedisStore {
         denials: Denials,
         across_slots: AcrossSlots,
     ) -> Self {
+        let slots = SlotStrategy::new(across_slots, topology.is_cluster());
         let committer = Committer::new(Arc::new(topology), timeout);
-        Self(Arc::new(StoreInner { place: place.into(), committer, names, denials, across_slots }))
+        Self(Arc::new(StoreInner { place: place.into(), committer, names, denials, slots }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -282,7 +283,7 @@ impl StoreInner {
         if charges.is_empty() {
             return Ok(QuotaStates::from_iter([]));
         }
-        if self.reserves(charges) {
+        if self.slots.splits(charges, &self.names) {
             return self.peek_across(charges, call).await;
         }
         let named = NamedCharges::new(charges, &self.names);
@@ -356,7 +357,7 @@ impl StoreInner {
         if charges.is_empty() {
             return PreparedCharge::Known(QuotaStates::from_iter([]));
         }
-        if self.reserves(charges) {
+        if self.slots.splits(charges, &self.names) {
             return PreparedCharge::Across;
         }
         let named = NamedCharges::new(charges, &self.names);

@@ -66,7 +66,7 @@ impl RedisStore {
             let named = NamedCharges::new(&charges, names);
             let (request, _) =
                 named.request(CounterOperation::Look, names, || topology.time_at(instant()))?;
-            let server = topology.server(self.0.slot(&request)?).ok_or(RedisError::NotReady)?;
+            let server = topology.server(self.0.slots.slot(&request)?).ok_or(RedisError::NotReady)?;
             let group = Group { shapes: &request.shapes, times: 1, requests: smallvec![&request.keys[..]] };
             let mut call = Calls::default();
             script::encode(&[group], None, &mut call);

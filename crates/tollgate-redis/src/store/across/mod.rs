@@ -1,6 +1,15 @@
 //! The handling of requests whose counters are in several slots of a Cluster.
 
-pub(super) mod reserve;
+mod give_back;
+mod parts;
+mod reserve;
+
+use tollgate::{Charge, Counter, StoreError};
+
+pub(super) use self::parts::in_turns;
+use crate::names::CounterNames;
+use crate::script::Request;
+use crate::slot::{self, ClusterSlot};
 
 /// The handling of requests whose counters are in several slots of a Cluster.
 ///
@@ -41,4 +50,54 @@ pub enum AcrossSlots {
     /// [overdraft](tollgate::CountDenied::Overdraft) is not given back after a denial, only after a failure. A
     /// `first_hit` window that was opened for units that are given back stays open, with nothing used.
     Reserve,
+}
+
+/// What a store does about slots, chosen when it is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotStrategy {
+    /// One server has all counters.
+    OneServer,
+    /// On a Cluster: a request across slots is refused.
+    Refuse,
+    /// On a Cluster: a request across slots is taken slot by slot.
+    Reserve,
+}
+
+impl SlotStrategy {
+    pub(super) const fn new(across_slots: AcrossSlots, is_cluster: bool) -> Self {
+        match across_slots {
+            _ if !is_cluster => Self::OneServer,
+            AcrossSlots::Refuse => Self::Refuse,
+            AcrossSlots::Reserve => Self::Reserve,
+        }
+    }
+
+    /// Returns whether the charges may lie in several slots, and are then taken slot by slot.
+    pub(super) fn splits(self, charges: &[Charge<'_>], names: &CounterNames) -> bool {
+        let mut counters = charges.iter().map(Charge::counter);
+        let Some(first) = counters.next() else { return false };
+        let lies_elsewhere = |counter: Counter<'_>| {
+            if names.have_slot_for_each_key() { counter.key() != first.key() } else { counter != first }
+        };
+        self == Self::Reserve && counters.any(lies_elsewhere)
+    }
+
+    /// Returns the slot of all keys of a request.
+    ///
+    /// # Errors
+    ///
+    /// If they are in several.
+    pub(super) fn slot(self, request: &Request) -> Result<ClusterSlot, StoreError> {
+        if self == Self::OneServer {
+            return Ok(ClusterSlot(0));
+        }
+        let mut slots = request.keys.iter().map(|key| slot::of(key));
+        let first = slots.next().unwrap_or(0);
+        if slots.any(|slot| slot != first) {
+            return Err(StoreError::Uncountable(
+                "on a cluster, all quotas of a request must have the same key, in one slot if a layout writes the keys, unless the store reserves across slots",
+            ));
+        }
+        Ok(ClusterSlot(first))
+    }
 }

@@ -13,45 +13,21 @@
 //! A separate task does all of this: once begun, it finishes even if the caller goes away.
 //! [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve) documents the promises.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
-use tollgate::{Charge, Counter, Key, PolicyQuota, QuotaState, QuotaStates, Source, StoreError, Timestamp};
+use tollgate::{Charge, Key, PolicyQuota, QuotaStates, Source, StoreError};
 
-use super::AcrossSlots;
-use crate::backoff::Backoff;
+use super::give_back::{ChargedUnits, give_back};
+use super::parts::{SlotPart, groups, in_order, parts};
 use crate::batch::Company;
-use crate::denials::Id;
 use crate::error::RedisError;
-use crate::named_charges::{CounterOperation, NamedCharges};
-use crate::names::CounterNames;
-use crate::script::{KeyText, Request, ScriptAnswer, ScriptOutcome};
+use crate::named_charges::CounterOperation;
 use crate::slot::{self, ClusterSlot};
 use crate::store::StoreInner;
 use crate::store::ask::{PendingRequest, StepResult};
 use crate::time::{CallTime, instant};
-
-/// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
-/// shorter than it takes by default until a replica is elected, which may never have heard of the charge.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The charges of a request that lie in one slot.
-#[derive(Debug, Default)]
-struct SlotGroup<'a> {
-    charges: Vec<Charge<'a>>,
-    /// Their places in the request.
-    places: Vec<usize>,
-}
-
-/// What is asked of one slot.
-#[derive(Debug)]
-struct SlotPart<'a> {
-    places: &'a [usize],
-    named: NamedCharges<'a>,
-}
 
 /// A charge that outlives its caller.
 #[derive(Debug)]
@@ -79,83 +55,7 @@ enum KeptCharges {
     Overdrafts,
 }
 
-/// What was charged to one counter.
-struct ChargedUnits {
-    counter: Id,
-    slot: ClusterSlot,
-    refund: Request,
-}
-
-/// The charges slot by slot, in the order of slots. Counters that are in one slot now, and may not be when they are
-/// asked, are apart.
-fn groups<'a>(
-    charges: &[Charge<'a>],
-    names: &CounterNames,
-    now: Timestamp,
-) -> Result<Vec<SlotGroup<'a>>, StoreError> {
-    let mut groups = BTreeMap::<(u16, Option<KeyText>), SlotGroup<'a>>::new();
-    for (place, charge) in charges.iter().enumerate() {
-        let counter = charge.counter();
-        let (name, _) = names.of(&counter, &names.counter_identity(counter.key()), || now)?;
-        let slot = slot::of(&name);
-        let group = groups.entry((slot, (!names.have_slot_for_each_key()).then_some(name))).or_default();
-        group.charges.push(*charge);
-        group.places.push(place);
-    }
-    Ok(groups.into_values().collect())
-}
-
-fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &CounterNames) -> Vec<SlotPart<'a>> {
-    let part = |SlotGroup { charges, places }: &'a SlotGroup<'a>| SlotPart {
-        places,
-        named: NamedCharges::new(charges, names),
-    };
-    groups.iter().map(part).collect()
-}
-
-/// What was counted part by part, in the order of the charges.
-fn in_order(parts: &[SlotPart<'_>], counted: &[QuotaStates]) -> QuotaStates {
-    let places_and_states = |(part, counted)| {
-        let (part, counted): (&SlotPart<'_>, &QuotaStates) = (part, counted);
-        part.places.iter().copied().zip(counted.iter().copied()).collect::<Vec<_>>()
-    };
-    let mut states: Vec<(usize, QuotaState)> =
-        parts.iter().zip(counted).flat_map(places_and_states).collect();
-    states.sort_unstable_by_key(|(place, _)| *place);
-    states.into_iter().map(|(_, state)| state).collect()
-}
-
-/// Returns the places of these requests in lists to be taken side by side. Requests with common counters are in one
-/// list, in their order.
-pub(in crate::store) fn in_turns(requests: Vec<(usize, Vec<Id>)>) -> Vec<Vec<usize>> {
-    let mut lists: Vec<(Vec<usize>, Vec<Id>)> = Vec::new();
-    for (place, ids) in requests {
-        let mut list = (vec![place], ids);
-        let has_common = |(_, ids): &mut (_, Vec<Id>)| list.1.iter().any(|own| ids.contains(own));
-        let joined: Vec<_> = lists.extract_if(.., has_common).collect();
-        for (places, ids) in joined {
-            list.0.extend(places);
-            list.1.extend(ids);
-        }
-        list.0.sort_unstable();
-        lists.push(list);
-    }
-    lists.into_iter().map(|(places, _)| places).collect()
-}
-
 impl StoreInner {
-    /// Whether the charges may lie in several slots, and are then taken slot by slot.
-    pub(in crate::store) fn reserves(&self, charges: &[Charge<'_>]) -> bool {
-        let mut counters = charges.iter().map(Charge::counter);
-        let Some(first) = counters.next() else { return false };
-        let lies_elsewhere = |counter: Counter<'_>| {
-            if self.names.have_slot_for_each_key() { counter.key() != first.key() } else { counter != first }
-        };
-        self.across_slots == AcrossSlots::Reserve
-            && self.committer.topology().is_cluster()
-            && counters.any(lies_elsewhere)
-    }
-
     /// Looks at the charges slot by slot.
     pub(in crate::store) async fn peek_across(
         &self,
@@ -247,20 +147,6 @@ impl StoreInner {
         }
         let now = self.committer.topology().time_at(instant());
         part.named.unused(now).iter().map(|state| state.with_source(Source::Fallback)).collect()
-    }
-
-    async fn give_back_once(&self, units: &ChargedUnits) -> Result<ScriptAnswer, StoreError> {
-        // Before and after, as with every refund: what is answered meanwhile is not remembered either.
-        self.denials.forget(units.counter);
-        let lane = self.committer.topology().lane(units.slot);
-        let refund = units.refund.clone();
-        let answer =
-            match self.committer.submit(lane, units.slot, refund, CallTime::begins(None), Company::Others) {
-                Ok(mut awaited) => awaited.received().await,
-                Err(error) => Err(error),
-            };
-        self.denials.forget(units.counter);
-        answer
     }
 }
 
@@ -389,53 +275,15 @@ impl SlotReservation<'_, '_> {
     }
 }
 
-impl SlotPart<'_> {
-    fn counted(&self, taken: &StepResult) -> QuotaStates {
-        self.named.counted(taken.now, &taken.found)
-    }
-}
-
 /// The error of one part as that of the whole request. It may say that nothing was charged only if that is certain
 /// of the other parts as well.
 fn certain(error: StoreError, is_certain: bool) -> StoreError {
     if is_certain || error.may_have_charged() { error } else { RedisError::TimedOut.into() }
 }
 
-/// Gives the units back, and says what is used then, or nothing if their window has closed. What certainly did not
-/// happen is tried again for a while. What may have happened is not: twice would make room that there is not.
-async fn give_back(inner: Arc<StoreInner>, units: ChargedUnits) -> Result<Option<u64>, StoreError> {
-    let (mut backoff, patience) = (Backoff::default(), instant() + PATIENCE);
-    loop {
-        backoff.wait().await;
-        match inner.give_back_once(&units).await {
-            Ok(ScriptAnswer { outcome: ScriptOutcome::Taken(found), .. }) => {
-                return Ok(found.first().map(|found| found.after));
-            }
-            // After a step back of the clock, its window has not begun, and the units may have moved with the counter.
-            Ok(ScriptAnswer { outcome: ScriptOutcome::Stale, now }) if units.refund.is_early_at(now) => {
-                return Err(RedisError::TimedOut.into());
-            }
-            // Its window has closed, or another program has overwritten it.
-            Ok(_) => return Ok(None),
-            Err(error) if error.may_have_charged() || instant() >= patience => return Err(error),
-            Err(_) => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// All reservations of a batch were taken one after another, so the last of many had no time left.
-    #[test]
-    fn only_reservations_with_common_counters_are_taken_in_turn() {
-        let counters: [[Id; 2]; 5] = [[0, 1], [2, 3], [4, 5], [3, 4], [0, 1]];
-        let requests =
-            |count| (10..).zip(counters).take(count).map(|(place, ids)| (place, ids.to_vec())).collect();
-        assert_eq!(in_turns(requests(3)), [[10], [11], [12]]);
-        assert_eq!(in_turns(requests(5)), [vec![11, 12, 13], vec![10, 14]]);
-    }
 
     #[test]
     fn nothing_is_called_uncharged_that_is_not() {
