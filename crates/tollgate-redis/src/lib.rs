@@ -140,7 +140,7 @@ pub use self::advice::{Advice, Setting};
 pub use self::builder::RedisStoreBuilder;
 pub use self::error::RedisError;
 pub use self::identity::{IdentitySecret, IdentitySecretError, KeyIdentity};
-pub use self::layout::{KeyLayout, LayoutError, Separators};
+pub use self::layout::{KeyLayout, LayoutError};
 pub use self::password::{Password, PasswordError};
 pub use self::resp::FromReply;
 pub use self::servers::{CommandError, StoreServer};

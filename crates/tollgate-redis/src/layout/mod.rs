@@ -35,8 +35,8 @@ pub(crate) use self::name::{LayoutNaming, ValueText, values};
 /// # Values
 ///
 /// The last value is written unchanged. In every other value, `%` and the byte that follows the value in the template
-/// are written as `%` and two hexadecimal digits, or the request is refused: see [`separators`](Self::separators). So
-/// different values never make the same key. Braces in values are treated in the same way if the template itself has
+/// are written as `%` and two hexadecimal digits, so different values never make the same key. Systems that write such a
+/// value as it is count it under another key. Braces in values are treated in the same way if the template itself has
 /// braces, and on a Cluster, where they would choose the slot. In a template with braces, an empty value is written as
 /// `%`, because empty braces do not choose a slot.
 ///
@@ -96,20 +96,6 @@ pub(crate) use self::name::{LayoutNaming, ValueText, values};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyLayout {
     pieces: Cow<'static, [TemplatePart]>,
-    separators: Separators,
-}
-
-/// The handling of a value that contains its separator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Separators {
-    /// It is written as `%` and two hexadecimal digits. Systems that write it as it is count such a value under
-    /// another key.
-    #[default]
-    Escape,
-    /// The request fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), whatever the policy for
-    /// outages. Use it where values are checked before: otherwise any client can cause that error.
-    Refuse,
 }
 
 /// A part of a template.
@@ -199,13 +185,7 @@ impl KeyLayout {
     ];
 
     const fn new(pieces: &'static [TemplatePart]) -> Self {
-        Self { pieces: Cow::Borrowed(pieces), separators: Separators::Escape }
-    }
-
-    /// Sets how to treat values that contain a separator. By default they are escaped.
-    #[must_use]
-    pub fn separators(self, separators: Separators) -> Self {
-        Self { separators, ..self }
+        Self { pieces: Cow::Borrowed(pieces) }
     }
 
     /// Returns the number of values that a key must have; `None` if it may have any number from one on. A store refuses

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tollgate::{Key, PolicyQuota, StoreError, Timestamp, Window, WindowLength};
 
-use super::{KeyLayout, Separators, TemplatePart, WindowForm};
+use super::{KeyLayout, TemplatePart, WindowForm};
 use crate::key_values::{KeyValue, parse};
 
 /// A layout for a store with this prefix.
@@ -44,8 +44,6 @@ const UNFIT_QUOTA: StoreError =
 const UNFIT_KEY: StoreError = StoreError::Uncountable(
     "the key layout needs a name for every value of a key, and a text for every value",
 );
-const SEPARATOR: StoreError =
-    StoreError::Uncountable("a value of the key contains a separator of the key layout");
 
 impl LayoutNaming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
@@ -133,10 +131,10 @@ impl LayoutNaming {
                 }
                 TemplatePart::Rest => {
                     let (first, rest) = values.as_slice().split_first().ok_or(UNFIT_KEY)?;
-                    self.write(&mut name, first, self.reserved_in_rest)?;
+                    self.write(&mut name, first, self.reserved_in_rest);
                     for value in rest {
                         name.push(b'_');
-                        self.write(&mut name, value, self.reserved_in_rest)?;
+                        self.write(&mut name, value, self.reserved_in_rest);
                     }
                     values = [].iter();
                     continue;
@@ -145,7 +143,7 @@ impl LayoutNaming {
                 TemplatePart::Windows => quota.windows().as_bytes(),
                 TemplatePart::Value(_) => values.next().ok_or(UNFIT_KEY)?,
             };
-            self.write(&mut name, value, reserved.next().map_or(&[], |reserved| reserved))?;
+            self.write(&mut name, value, reserved.next().map_or(&[], |reserved| reserved));
         }
         if values.next().is_some() {
             return Err(UNFIT_KEY);
@@ -153,24 +151,18 @@ impl LayoutNaming {
         Ok(name.into_boxed_slice())
     }
 
-    fn write(&self, name: &mut Vec<u8>, value: &[u8], reserved: &[u8]) -> Result<(), StoreError> {
+    fn write(&self, name: &mut Vec<u8>, value: &[u8], reserved: &[u8]) {
         // A server takes braces around nothing for text, and would choose the slot by the whole key.
         if value.is_empty() && self.layout.has_braces() {
             name.push(b'%');
         }
         for byte in value {
-            if !reserved.contains(byte) {
-                name.push(*byte);
-            } else if self.layout.separators == Separators::Escape {
+            if reserved.contains(byte) {
                 let _ = write!(name, "%{byte:02X}");
-            } else if *byte == b'%' {
-                // The last value has no separator, so nothing is escaped.
-                name.push(*byte);
             } else {
-                return Err(SEPARATOR);
+                name.push(*byte);
             }
         }
-        Ok(())
     }
 }
 
@@ -434,13 +426,10 @@ mod tests {
     }
 
     #[test]
-    fn separators_in_values_are_escaped_or_refused() {
+    fn separators_in_values_are_escaped() {
         let template = "user:{user}:{endpoint}:{window}";
         let key = Key::from(("a:b%", "/c:d%"));
         assert_eq!(of(template, "5/1m", &key), "user:a%3Ab%25:/c:d%:28333335");
-        let refusing = || template.parse::<KeyLayout>().unwrap().separators(Separators::Refuse);
-        assert_eq!(name(refusing(), "5/1m", &key), Err(SEPARATOR.to_string()));
-        assert_eq!(name(refusing(), "5/1m", &("a%", "b:").into()).unwrap(), "user:a%:b::28333335");
         assert_eq!(of("l:{{{user}}}:{window}", "5/1m", &"}{".into()), "l:{%7D%7B}:28333335");
     }
 

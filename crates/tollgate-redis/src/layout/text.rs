@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{KeyLayout, LayoutError, Separators, TemplatePart, WindowForm};
+use super::{KeyLayout, LayoutError, TemplatePart, WindowForm};
 
 /// Parses a template, as described in the docs of the type.
 impl FromStr for KeyLayout {
@@ -48,11 +48,11 @@ impl FromStr for KeyLayout {
             return Err(LayoutError::NoWindow);
         }
         let pieces = pieces.into_iter().map(|(_, piece)| piece).collect();
-        Ok(Self { pieces, separators: Separators::default() })
+        Ok(Self { pieces })
     }
 }
 
-/// The template from which this layout is read again. It does not show the handling of separators.
+/// The template from which this layout is read again.
 impl fmt::Display for KeyLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {

@@ -1,7 +1,7 @@
 //! What lies in the server, and what others may do with it.
 
 use tollgate::{Charge, CountDenied, Counter, Key, Mark, PolicyQuota, QuotaStates, Source, StoreError};
-use tollgate_redis::{KeyLayout, RedisStore, Separators};
+use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Settings, Software};
@@ -156,7 +156,6 @@ fn counters_without_a_name_are_refused_and_write_nothing() {
         charge(KeyLayout::RLAAS, &[minute()], ("alice", "/search").into()),
         charge(KeyLayout::RLAAS, &[minute()], b"\xff".into()),
         charge(KeyLayout::LEETDEZINE, &[minute()], "alice".into()),
-        charge(KeyLayout::LEETDEZINE.separators(Separators::Refuse), &[minute()], ("a:b", "/").into()),
     ];
     for error in refused {
         assert!(matches!(error, StoreError::Uncountable(_)), "{error}");
