@@ -4,8 +4,9 @@ use smallvec::SmallVec;
 use tollgate::{Quota, StoreError, Timestamp};
 
 use super::packed::PackedIntegers;
-use super::request::MAY_BEGIN_LATER;
-use super::{Request, Shape, WindowSpec};
+use super::request::{Request, Shape};
+use super::step::CountChange;
+use super::window_spec::{MAY_BEGIN_LATER, WindowSpec};
 use crate::error::RedisError;
 use crate::resp::RespValue;
 use crate::time::server_time;
@@ -38,18 +39,6 @@ pub(crate) enum ScriptOutcome {
     Closed(Option<CountChange>),
     /// One of the keys holds something other than a count. Nothing was written.
     NoCount,
-}
-
-/// A counter before and after a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CountChange {
-    pub(crate) before: u64,
-    pub(crate) after: u64,
-    /// Units in `before` that the same step charged to other counters with the same key.
-    pub(crate) others: u64,
-    /// The end of the window, if it is not the quota's current one: that of a `first_hit` counter or, after a step back
-    /// of the server's clock, one that has not begun.
-    pub(crate) end: Option<Timestamp>,
 }
 
 /// A reply, read from the front request by request.

@@ -5,14 +5,13 @@ use std::mem::discriminant;
 use smallvec::SmallVec;
 use tollgate::Quota;
 
-use super::{CounterStep, KeyText, SHA1, Shape, WindowSpec};
+use super::SHA1;
+use super::request::{KeyText, Shape};
+use super::step::CounterStep;
+use super::window_spec::{SHORTEST_NUMBERED, WindowSpec};
 use crate::calls::Calls;
 use crate::resp::Writer;
 use crate::time::Probable;
-
-/// Shorter windows have no number (`SHORTEST` in the script), and without one the script cannot check a probable time.
-/// In milliseconds.
-pub(super) const SHORTEST_NUMBERED: i64 = 1_000;
 
 /// Requests that differ only in their keys.
 #[derive(Debug)]

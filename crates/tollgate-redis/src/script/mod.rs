@@ -7,10 +7,14 @@ mod decode;
 mod encode;
 mod packed;
 mod request;
+mod step;
+mod window_spec;
 
-pub(crate) use self::decode::{CountChange, Reply, ScriptAnswer, ScriptOutcome, decode};
+pub(crate) use self::decode::{Reply, ScriptAnswer, ScriptOutcome, decode};
 pub(crate) use self::encode::{Group, encode};
-pub(crate) use self::request::{ChargedDenials, CounterStep, KeyText, Request, Room, Shape, WindowSpec};
+pub(crate) use self::request::{KeyText, Request, Shape};
+pub(crate) use self::step::{ChargedDenials, CountChange, CounterStep, Room};
+pub(crate) use self::window_spec::WindowSpec;
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include!("text.in");

@@ -7,7 +7,7 @@ use redis::ConnectionLike;
 use tollgate::Timestamp;
 use tollgate_testkit::servers::{Server, ServerConnection, Settings, Software};
 
-use super::request::NEVER;
+use super::step::NEVER;
 use super::*;
 use crate::batch::MergedRequests;
 use crate::calls::Calls;

@@ -1,0 +1,103 @@
+//! Which window of a counter is meant, and which answers are possible for it.
+
+use std::time::Duration;
+
+use tollgate::{Anchor, Counter, Quota, Timestamp, WindowLength};
+
+/// Shorter windows have no number (`SHORTEST` in the script), and without one the script cannot check a probable time.
+/// In milliseconds.
+pub(super) const SHORTEST_NUMBERED: i64 = 1_000;
+
+/// How far the clock may step back without reopening a window, in milliseconds (`GRACE` in the script).
+pub(super) const GRACE: i64 = 1_000;
+
+/// More than any count (`SPAN` in the script).
+const SPAN: u64 = 10_000_000_000_000;
+
+/// The start of a window that may not have begun by the server's clock. The script uses the start only to refuse what
+/// is too early. No window that a key names starts then.
+pub(super) const MAY_BEGIN_LATER: i64 = -1;
+
+/// Which window is meant; times and lengths in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WindowSpec {
+    /// The one that is open by the server's clock, of windows that follow each other from `origin` on.
+    Grid { origin: i64, length: u64 },
+    /// The one that the first unit opened or opens.
+    FirstHit { length: u64 },
+    /// This one and no other; if it is not open, the request is stale.
+    Given { start: i64, end: i64 },
+    /// Like `Given`, but the key contains the window, so the expiry does not identify it. If the start is
+    /// [`MAY_BEGIN_LATER`], the window may not have begun by the server's clock.
+    Named { start: i64, end: i64 },
+}
+
+impl WindowSpec {
+    /// Returns whether the key of the counter contains the window.
+    pub(super) const fn are_named(&self) -> bool {
+        matches!(self, Self::Named { .. })
+    }
+
+    /// Returns the start and the end of the window, if only one is meant.
+    pub(super) const fn bounds(&self) -> Option<(i64, i64)> {
+        match *self {
+            Self::Grid { .. } | Self::FirstHit { .. } => None,
+            Self::Given { start, end } | Self::Named { start, end } => Some((start, end)),
+        }
+    }
+
+    /// Returns the largest count that the script reports. If the counter has no number of its window, another program
+    /// may have counted further than we do.
+    pub(super) const fn most_used(&self) -> u64 {
+        match self {
+            Self::Grid { length, .. } if *length >= SHORTEST_NUMBERED.unsigned_abs() => Quota::MAX_LIMIT,
+            _ => SPAN - 1,
+        }
+    }
+
+    /// Returns whether a window can end then of which the script says the end: the one that a first unit has opened, or
+    /// one that has not begun by a clock that has stepped back.
+    pub(super) fn may_end(&self, end: Option<i64>, now: Timestamp) -> bool {
+        let Some(end) = end else { return true };
+        // An end that overflows is far from any time.
+        let (now, until_end) = (now.as_unix_millis(), end.saturating_sub(now.as_unix_millis()));
+        match *self {
+            Self::FirstHit { length } => {
+                (1..=length.cast_signed().saturating_add(GRACE)).contains(&until_end)
+            }
+            Self::Grid { origin, length } => {
+                let length = length.cast_signed();
+                let until_start = until_end.saturating_sub(length);
+                (1..=GRACE).contains(&until_start) && until_end.saturating_add(now - origin) % length == 0
+            }
+            // The script does not know how long the next window is, but that it is less than half as long again.
+            Self::Given { start, end: own } => {
+                let next = end.saturating_sub(own);
+                own - now <= GRACE && next > 0 && next.saturating_mul(2) < (own - start).saturating_mul(3)
+            }
+            Self::Named { .. } => false,
+        }
+    }
+
+    /// Returns those of a counter whose key does not contain them. Of a calendar the one that is open at `now`.
+    pub(crate) fn of(counter: &Counter<'_>, now: impl FnOnce() -> Timestamp) -> Self {
+        let quota = counter.quota().quota();
+        let window_at = |time| quota.window_at(counter.key(), time);
+        match (quota.anchor(), quota.window()) {
+            (Anchor::Epoch, WindowLength::Fixed(length)) => Self::Grid { origin: 0, length: millis(length) },
+            (Anchor::Staggered, WindowLength::Fixed(length)) => {
+                let origin = window_at(Timestamp::EPOCH).start().as_unix_millis();
+                Self::Grid { origin, length: millis(length) }
+            }
+            (Anchor::FirstHit, WindowLength::Fixed(length)) => Self::FirstHit { length: millis(length) },
+            _ => {
+                let window = window_at(now());
+                Self::Given { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
+            }
+        }
+    }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
