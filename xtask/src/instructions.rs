@@ -28,10 +28,11 @@ type InstructionCounts = BTreeMap<String, u64>;
 
 /// Counts all cases and compares them with the accepted figures, or accepts them.
 pub(crate) fn run(accept: bool) -> Result<CheckOutcome> {
-    let counted = count_all()?;
-    let rustc = command("rustc --version").read()?;
+    let mut counted = count_libraries()?;
+    counted.extend(count_service()?);
     if accept {
-        let lines = counted.iter().fold(rustc, |mut text, (case, figure)| {
+        let compiler = compiler()?;
+        let lines = counted.iter().fold(compiler + "\n", |mut text, (case, figure)| {
             // Writing into a string does not fail.
             let _ = writeln!(text, "{case} {figure}");
             text
@@ -39,13 +40,37 @@ pub(crate) fn run(accept: bool) -> Result<CheckOutcome> {
         fs::write(FIGURES, lines).with_context(|| format!("cannot write {FIGURES}"))?;
         return Ok(CheckOutcome::Passed);
     }
-    let text = fs::read_to_string(FIGURES).with_context(|| format!("cannot read {FIGURES}"))?;
-    let (compiler, accepted) = parse(&text)?;
-    if compiler != rustc.trim() {
-        eprintln!("not compared, because {FIGURES} has the figures of {compiler}");
-        return Ok(CheckOutcome::No);
+    match accepted()? {
+        Some(accepted) => compare(&counted, &accepted),
+        None => Ok(CheckOutcome::No),
     }
-    let wrong = beyond(&counted, &accepted);
+}
+
+/// Counts the cases that need no service, which is long to build, and compares them with the accepted figures.
+pub(crate) fn check_libraries() -> Result<CheckOutcome> {
+    match accepted()? {
+        Some(accepted) => compare(&count_libraries()?, &accepted),
+        None => Ok(CheckOutcome::No),
+    }
+}
+
+/// Returns the accepted figures, if they are those of our compiler.
+fn accepted() -> Result<Option<InstructionCounts>> {
+    let text = fs::read_to_string(FIGURES).with_context(|| format!("cannot read {FIGURES}"))?;
+    let (theirs, accepted) = parse(&text)?;
+    if theirs != compiler()? {
+        eprintln!("not compared, because {FIGURES} has the figures of {theirs}");
+        return Ok(None);
+    }
+    Ok(Some(accepted))
+}
+
+fn compiler() -> Result<String> {
+    Ok(command("rustc --version").read()?.trim().to_owned())
+}
+
+fn compare(counted: &InstructionCounts, accepted: &InstructionCounts) -> Result<CheckOutcome> {
+    let wrong = beyond(counted, accepted);
     ensure!(
         wrong.is_empty(),
         "{}\nTo accept this, run `cargo xtask bench instructions --accept`, and say in the commit why",
@@ -54,13 +79,30 @@ pub(crate) fn run(accept: bool) -> Result<CheckOutcome> {
     Ok(CheckOutcome::Passed)
 }
 
-fn count_all() -> Result<InstructionCounts> {
+fn count_libraries() -> Result<InstructionCounts> {
+    count_all(&[], |_| true)
+}
+
+/// The other cases are left out, because a build for a service has other features.
+fn count_service() -> Result<InstructionCounts> {
+    count_all(&["--features", "service"], asks_service)
+}
+
+fn asks_service(case: &str) -> bool {
+    case.starts_with("door-")
+}
+
+fn count_all(features: &[&str], is_chosen: impl Fn(&str) -> bool) -> Result<InstructionCounts> {
     system::VALGRIND.require()?;
-    command("cargo build --locked --release --package tollgate-instructions").run()?;
+    command("cargo build --locked --release --package tollgate-instructions")
+        .arguments(features)
+        // An incremental build inlines less.
+        .environment("CARGO_INCREMENTAL", "0")
+        .run()?;
     let binary = target_directory()?.join("release/tollgate-instructions");
     let cases = program(&binary).read()?;
     let mut figures = InstructionCounts::new();
-    for case in cases.lines() {
+    for case in cases.lines().filter(|case| is_chosen(case)) {
         let figure = count(&binary, case)?;
         println!("RESULT instructions/{case} count={figure}");
         figures.insert(case.to_owned(), figure);
@@ -70,8 +112,7 @@ fn count_all() -> Result<InstructionCounts> {
 
 /// Returns the instructions of one run of a case.
 fn count(binary: &Path, case: &str) -> Result<u64> {
-    let is_long = case.starts_with("door-");
-    let runs = if is_long { RUNS } else { MANY_RUNS };
+    let runs = if asks_service(case) { RUNS } else { MANY_RUNS };
     let [few, many] = runs.map(|runs| instructions(binary, case, runs));
     Ok(many?.saturating_sub(few?) / (runs[1] - runs[0]))
 }

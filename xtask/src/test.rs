@@ -12,6 +12,7 @@ use crate::command::{CommandLine, command, program, target_directory};
 use crate::docs;
 use crate::group;
 use crate::house;
+use crate::instructions;
 use crate::lints;
 use crate::node;
 use crate::proof_tests;
@@ -93,6 +94,7 @@ fn steps() -> Vec<Step> {
         Step::command("lints of the benches", benches("clippy --workspace --features redis -- -D warnings")),
         Step::command("tests of the benches", benches("test --package tollgate-bench-harness")),
         Step::check("library size", library_stays_small),
+        Step::check("instructions", instructions::check_libraries),
     ]
 }
 

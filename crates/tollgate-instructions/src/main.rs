@@ -3,6 +3,7 @@
 //! `cargo xtask bench instructions` runs it under callgrind with two numbers of runs; the difference is free of what
 //! happens at startup. The allocator is that of the system, because another one does not run there.
 
+#[cfg(feature = "service")]
 mod door;
 mod library;
 
@@ -15,7 +16,7 @@ type CaseRun = Box<dyn FnMut() -> Result<()>>;
 type Prepare = fn(runs: usize) -> Result<CaseRun>;
 
 /// The names of all cases.
-const CASES: [(&str, Prepare); 12] = [
+const CASES: &[(&str, Prepare)] = &[
     ("charge-hot", library::charge_hot),
     ("charge-cold", library::charge_cold),
     ("charge-denied", library::charge_denied),
@@ -24,9 +25,13 @@ const CASES: [(&str, Prepare); 12] = [
     ("headers", library::headers),
     ("headers-denied", library::headers_denied),
     ("log-line", library::log_line),
+    #[cfg(feature = "service")]
     ("door-get", door::get),
+    #[cfg(feature = "service")]
     ("door-post", door::post),
+    #[cfg(feature = "service")]
     ("door-batch", door::batch),
+    #[cfg(feature = "service")]
     ("door-grpc", door::grpc),
 ];
 
