@@ -30,11 +30,30 @@ fn packaged() -> Option<String> {
     noted.split_once("\"sha1\": \"")?.1.split('"').next().map(str::to_owned)
 }
 
-/// That of the checkout, marked if files differ from it.
+/// Tracked files that a binary may be made of. No test is, so the edit of a test neither builds a binary again nor marks
+/// it.
+const SOURCES: [&str; 9] = [
+    ":(top)Cargo.*",
+    ":(top).cargo/*",
+    ":(top)crates/*/Cargo.toml",
+    ":(top)crates/*/build.rs",
+    ":(top)crates/*/src/*",
+    ":(top,exclude)*/tests/*",
+    ":(top,exclude)*/tests.rs",
+    ":(top,exclude)crates/tollgate-instructions/*",
+    ":(top,exclude)crates/tollgate-testkit/*",
+];
+
+/// That of the checkout, marked if its sources differ from it.
 fn checked_out() -> Option<String> {
-    println!("cargo::rerun-if-changed=..");
+    let with_sources = |words: &[&str]| git(&[words, &["--"], &SOURCES].concat());
+    for file in with_sources(&["ls-files"])?.lines() {
+        println!("cargo::rerun-if-changed={file}");
+    }
     println!("cargo::rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
-    git(&["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=, changed"])
+    let commit = git(&["rev-parse", "HEAD"])?;
+    let differs = !with_sources(&["diff", "--name-only", "HEAD"])?.is_empty();
+    Some(if differs { commit + ", changed" } else { commit })
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
