@@ -1,0 +1,110 @@
+//! Policies in shadow mode, and candidate limits.
+
+use tollgate::MemoryStore;
+use tollgate_policy::{Ground, PolicyLimiter, TrialKind};
+use tollgate_testkit::{StoreFault, block_on};
+
+use super::{ALICE, TRIALS, attributes, check, limiter, policies_of, trials};
+
+#[test]
+fn trials_are_reported_and_change_no_decision() {
+    let (with, without) = (limiter(TRIALS), limiter("  - { name: live, key: [user], quotas: [3/1m] }"));
+    let (candidate, shadow) = (TrialKind::Candidate, TrialKind::Shadow);
+    for number in 1..=5 {
+        let (tried, plain) = (check(&with, ALICE), check(&without, ALICE));
+        assert_eq!(tried.counted(), plain.counted());
+        let expected = [("live", candidate, Some(number <= 1)), ("dark", shadow, Some(number <= 2))];
+        assert_eq!(trials(&tried), expected, "request {number}");
+    }
+    let set = with.live();
+    let tallies: Vec<_> =
+        set.tally().map(|(_, tally)| (tally.allowed, tally.candidate, tally.shadow)).collect();
+    assert_eq!(tallies[0].0, 3);
+    assert_eq!((tallies[0].1.allowed, tallies[0].1.denied), (1, 4));
+    assert_eq!((tallies[1].2.allowed, tallies[1].2.denied), (2, 3));
+    assert!(
+        check(&with, ALICE)
+            .policies()
+            .tally()
+            .all(|(policy, tally)| policy.name() != "dark" || tally.denied == 0)
+    );
+    assert!(trials(&block_on(with.peek(&attributes(ALICE), 1)).unwrap()).is_empty());
+}
+
+#[test]
+fn a_trial_takes_nothing_of_what_another_policy_denied() {
+    let limiter = limiter(
+        "  - { name: live, match: { path: /search }, key: [user], quotas: [1/1m], candidate: [3/1m] }
+  - { name: dark, mode: shadow, key: [user], quotas: [2/1m] }",
+    );
+    let (candidate, shadow) = (TrialKind::Candidate, TrialKind::Shadow);
+    // The candidate decides in place of the quota that denies, and the shadow policy independently.
+    for allowed in [[true, true], [true, true], [true, true], [false, true]] {
+        let expected = [("live", candidate, Some(allowed[0])), ("dark", shadow, Some(allowed[1]))];
+        assert_eq!(trials(&check(&limiter, ALICE)), expected);
+    }
+    let elsewhere = [("user", "alice"), ("path", "/")];
+    assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(true))]);
+    assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(false))]);
+}
+
+/// A list of the denied in shadow mode left no trace: nobody saw whom it would deny, and the request counted as
+/// unmatched. The same went for a policy that denies requests without a key.
+#[test]
+fn a_denial_in_shadow_mode_is_reported_and_counted() {
+    const DENIALS: &str = "
+  - { name: signed-in, key: [account], on_missing_key: deny, quotas: [9/1m] }
+mode: shadow
+deny: { user: [mallory] }";
+    let limiter = limiter(DENIALS);
+    let shadow = TrialKind::Shadow;
+    let mallory = [("user", "mallory"), ("account", "7")];
+    let memory = PolicyLimiter::new(MemoryStore::new(), policies_of(DENIALS), "test");
+    for pairs in [ALICE, &mallory, &[("account", "7")]] {
+        let at_once = memory.check_at_once(&attributes(pairs), 1).unwrap().unwrap();
+        for decision in [check(&limiter, pairs), at_once] {
+            assert!(decision.is_allowed() && !decision.is_unmatched());
+            let expected: &[(&str, TrialKind, Option<bool>)] = match pairs {
+                [("user", "alice"), ..] => &[("signed-in", shadow, Some(false))],
+                [("user", "mallory"), ..] => {
+                    &[("deny", shadow, Some(false)), ("signed-in", shadow, Some(true))]
+                }
+                _ => &[("signed-in", shadow, Some(true))],
+            };
+            assert_eq!(trials(&decision), expected);
+        }
+    }
+    assert!(trials(&block_on(limiter.peek(&attributes(&mallory), 1)).unwrap()).is_empty());
+    // A failing store is not asked for it.
+    limiter.store().begin(StoreFault::unreachable());
+    assert_eq!(trials(&check(&limiter, &mallory))[0], ("deny", shadow, Some(false)));
+    let tally: Vec<_> =
+        limiter.live().tally().map(|(_, tally)| (tally.denied, tally.shadow.denied)).collect();
+    assert_eq!(tally, [(0, 2), (0, 1)]);
+}
+
+/// The request counted as unmatched, so the log asked the operator to configure such requests.
+#[test]
+fn a_request_that_a_shadow_matches_is_not_unmatched() {
+    let limiter = limiter(
+        "  - { name: free, match: { path: /free }, mode: shadow, key: [user], quotas: unlimited }
+  - { name: tenants, match: { path: /tenant }, mode: shadow, key: [tenant], quotas: [9/1m] }",
+    );
+    for (path, is_unmatched) in [("/free", false), ("/tenant", false), ("/", true)] {
+        let decision = check(&limiter, &[("user", "alice"), ("path", path)]);
+        assert!(decision.is_allowed() && decision.trials().next().is_none());
+        assert_eq!(decision.is_unmatched(), is_unmatched, "{path}");
+    }
+}
+
+/// The only steps here are trials, so only trials fail.
+#[test]
+fn a_trial_that_fails_is_noted_and_nothing_else() {
+    let limiter =
+        limiter("  - { name: dark, mode: shadow, key: [user], quotas: [2/1m], on_store_failure: closed }");
+    limiter.store().begin(StoreFault::unreachable());
+    let decision = check(&limiter, ALICE);
+    assert!(decision.is_allowed() && matches!(decision.ground(), Ground::Unlimited));
+    assert_eq!(trials(&decision), [("dark", TrialKind::Shadow, None)]);
+    assert_eq!(limiter.live().tally().next().unwrap().1.shadow.failed, 1);
+}
