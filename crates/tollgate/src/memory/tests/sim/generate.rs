@@ -18,7 +18,16 @@ const ERA: i64 = (1 << 14) * SECOND;
 pub(super) fn calm(seed: u64) -> World {
     let mut dice = Dice::new(seed);
     let length = 4 + dice.roll(40);
-    make(&mut dice, &[length])
+    make(&mut dice, &[length], None)
+}
+
+/// Many calls for many keys, so that counters displace each other, shards are rebuilt and grow row by row, and the
+/// slots of closed and reset counters go to others.
+#[cfg(not(any(tollgate_shuttle, miri)))]
+pub(super) fn busy(seed: u64) -> World {
+    let mut dice = Dice::new(seed);
+    let (length, keys) = (125 + dice.roll(126), dice.among(&[12, 40]));
+    make(&mut dice, &[length], Some(keys))
 }
 
 /// Some threads with few calls each, so that all orders of a history can be searched.
@@ -27,16 +36,17 @@ pub(super) fn crowded(seed: u64) -> World {
     let mut dice = Dice::new(!seed);
     let threads = 2 + dice.roll(3);
     let lengths: Vec<usize> = (0..threads).map(|_| 1 + dice.roll(if threads > 3 { 3 } else { 5 })).collect();
-    make(&mut dice, &lengths)
+    make(&mut dice, &lengths, None)
 }
 
-fn make(dice: &mut Dice, lengths: &[usize]) -> World {
+fn make(dice: &mut Dice, lengths: &[usize], keys: Option<usize>) -> World {
     let is_calm = lengths.len() == 1;
+    let most_asks = if keys.is_some() { 8 } else { 3 };
     let is_duel = !is_calm && dice.once_in(2);
     let is_turnover = !is_calm && !is_duel && dice.once_in(2);
     let ticks = ticks(dice);
     let mut quotas = quotas(dice, ticks);
-    let mut keys = dice.among(&[1, 2, 2, 3, 4, 6, 10]);
+    let mut keys = keys.unwrap_or_else(|| dice.among(&[1, 2, 2, 3, 4, 6, 10]));
     if is_duel {
         // All want the same few counters, and there is enough for most of them.
         quotas.truncate(2);
@@ -79,7 +89,7 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
         4 => 1_711_839_600_000 + dice.among(&[-SECOND, 0, 3_599 * SECOND, 7_200 * SECOND, DAY - SECOND]),
         _ => 1_700_000_040_000 + dice.among(&[0, 1, -1, 500, 999, 4, 3_960]),
     };
-    let mut maker = Maker { dice, quotas: &quotas, keys, ticks, steps_back, naming, is_calm, is_duel };
+    let mut maker = Maker { dice, quotas: &quotas, keys, ticks, steps_back, naming, most_asks, is_calm, is_duel };
     let mut threads: Vec<Vec<Op>> = lengths.iter().map(|length| maker.operations(*length)).collect();
     if is_duel {
         // The counters are there from the first step on.
@@ -200,6 +210,8 @@ struct Maker<'a> {
     ticks: Ticks,
     steps_back: bool,
     naming: Naming,
+    /// Charges of one step, at most.
+    most_asks: usize,
     is_calm: bool,
     is_duel: bool,
 }
@@ -215,9 +227,9 @@ impl Maker<'_> {
         }
         match self.dice.roll(40) {
             0..14 => Op::Check(vec![self.ask()]),
-            14..19 => Op::Check(self.asks(1)),
-            19 => Op::Batch((0..1 + self.dice.roll(3)).map(|_| self.asks(1)).collect()),
-            20 | 21 => Op::Peek(self.asks(1)),
+            14..19 => Op::Check(self.asks()),
+            19 => Op::Batch((0..1 + self.dice.roll(3)).map(|_| self.asks()).collect()),
+            20 | 21 => Op::Peek(self.asks()),
             22 => Op::Record(self.ask()),
             23..26 => Op::Refund(self.ask(), self.dice.among(&[0, 0, 1, 2])),
             26 => Op::Reset(self.ask()),
@@ -233,8 +245,8 @@ impl Maker<'_> {
     }
 
     /// Several charges, of unlike counters as a rule.
-    fn asks(&mut self, least: usize) -> Vec<Ask> {
-        let count = least + self.dice.roll(3);
+    fn asks(&mut self) -> Vec<Ask> {
+        let count = 1 + self.dice.roll(self.most_asks);
         let one_key = self.dice.once_in(2).then(|| self.dice.roll(self.keys));
         (0..count)
             .map(|_| Ask { key: one_key.unwrap_or_else(|| self.dice.roll(self.keys)), ..self.ask() })

@@ -7,6 +7,8 @@
 //! An answer has to agree with one reading of the clock that its call took. Rules and guarantees are named as in that
 //! document.
 
+use std::rc::Rc;
+
 use super::answer::{Answer, Denial, Event, History, Named, State, Step, Verdict};
 use super::clock::Reading;
 use super::terms::{Cut, Denials, Span, Terms};
@@ -25,6 +27,8 @@ const LOOK: Step = Step::Peek(Vec::new());
 pub(super) struct Ledger<'a> {
     world: &'a World,
     readings: &'a [Reading],
+    /// For each reading, the latest time that a coarse one has shown until then.
+    latest_coarse: Rc<[i64]>,
     has_stepped_back: bool,
     /// Whether calls overlap. Then no order of drops and charges is known but that of the calls.
     is_crowded: bool,
@@ -73,9 +77,14 @@ impl<'a> Ledger<'a> {
         let asks = world.threads.iter().flatten().cloned();
         let keys = asks.flat_map(|mut op| op.asks_mut().iter().map(|ask| ask.key).collect::<Vec<_>>());
         let keys = keys.max().unwrap_or_default() + 1;
+        let latest_coarse = history.readings.iter().scan(i64::MIN, |latest, reading| {
+            *latest = if reading.is_coarse { reading.time.max(*latest) } else { *latest };
+            Some(*latest)
+        });
         Self {
             world,
             readings: &history.readings,
+            latest_coarse: latest_coarse.collect(),
             has_stepped_back: history.has_stepped_back,
             is_crowded: world.threads.len() > 1,
             scopes: (0..world.quotas.len()).map(|quota| world.scope(quota)).collect(),
@@ -121,11 +130,18 @@ impl<'a> Ledger<'a> {
             Answer::Swept => {}
         }
         // Between two calls nothing else is held than what is known.
-        let live = self.counters.iter().filter(|beliefs| beliefs.iter().all(Belief::is_held)).count();
-        if let Some(held) = event.held.filter(|held| !self.is_crowded && *held < live) {
-            return Err(format!("G8: the store holds {held} counters, and {live} are live"));
+        let count = |holds: fn(&Vec<Belief>) -> bool| self.counters.iter().filter(|it| holds(it)).count();
+        let live = count(|beliefs| beliefs.iter().all(Belief::is_held));
+        let known = count(|beliefs| beliefs.iter().any(Belief::is_held));
+        match event.held.filter(|_| !self.is_crowded) {
+            Some(held) if held < live => {
+                Err(format!("G8: the store holds {held} counters, and {live} are live"))
+            }
+            Some(held) if known < held => {
+                Err(format!("G8: the store holds {held} counters, and {known} were made and not reset"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn counter(&self, ask: &Ask) -> usize {
@@ -136,17 +152,20 @@ impl<'a> Ledger<'a> {
     /// G8).
     fn drop_closed(&mut self, counter: usize, event: &Event) {
         let beliefs = &mut self.counters[counter];
+        let until = self.readings.partition_point(|reading| reading.moment < event.returned);
+        let Some(latest) = until.checked_sub(1).map(|last| self.latest_coarse[last]) else { return };
         for index in 0..beliefs.len() {
             let Belief { stored: Stored::Held { window, .. }, since } = beliefs[index] else { continue };
+            let stored = Stored::Absent { dropped: Some(window.end) };
             // Where calls overlap, a reading may be older than what it drops.
             let since = if self.is_crowded { 0 } else { since };
-            let closes = |reading: &&Reading| {
-                reading.is_coarse
-                    && (since..event.returned).contains(&reading.moment)
-                    && window.end <= reading.time
-            };
-            if let Some(reading) = self.readings.iter().find(closes) {
-                let stored = Stored::Absent { dropped: Some(window.end) };
+            let is_noted = |belief: &Belief| belief.stored == stored && since <= belief.since;
+            if latest < window.end || (!self.is_crowded && beliefs.iter().any(is_noted)) {
+                continue;
+            }
+            let from = self.readings.partition_point(|reading| reading.moment < since);
+            let closes = |reading: &&Reading| reading.is_coarse && window.end <= reading.time;
+            if let Some(reading) = self.readings[from.min(until)..until].iter().find(closes) {
                 remember(beliefs, Belief { stored, since: reading.moment });
                 note(&mut self.ends, window.end);
             }

@@ -12,9 +12,10 @@
 //!                                                                                             story ◀───┘
 //! ```
 //!
-//! There are two tiers. In calm worlds whole calls follow each other on one thread; tens of thousands run in a second.
-//! In crowded worlds, which need a build with `--cfg tollgate_shuttle`, two to four threads are interrupted at every
-//! atomic operation. Tables have a few slots in both, so shards grow, are rebuilt and drop closed counters all the
+//! There are three tiers. In calm worlds whole calls follow each other on one thread; tens of thousands run in a second.
+//! Busy worlds are like them, but with hundreds of calls for up to forty keys, so that shards are full of counters. In
+//! crowded worlds, which need a build with `--cfg tollgate_shuttle`, two to four threads are interrupted at every
+//! atomic operation. Tables have a few slots in all of them, so shards grow, are rebuilt and drop closed counters all the
 //! time.
 //!
 //! `cargo xtask prove sim` runs many of both; `cargo xtask prove sim --planted` shows that the bugs in `planted/` are found.

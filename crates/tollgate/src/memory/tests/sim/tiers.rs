@@ -28,6 +28,9 @@ struct Tier {
 
 const CALM: Tier = Tier { name: "calm", make: generate::calm, orders: 1 };
 
+#[cfg(not(any(tollgate_shuttle, miri)))]
+const BUSY: Tier = Tier { name: "busy", make: generate::busy, orders: 1 };
+
 #[cfg(tollgate_shuttle)]
 const CROWDED: Tier = Tier { name: "crowded", make: generate::crowded, orders: 60 };
 
@@ -142,6 +145,13 @@ fn look(world: &World) -> (Option<History>, Judgement) {
 #[test]
 fn calm_worlds_break_no_promise() {
     CALM.prove(if cfg!(miri) { 5 } else { 300 });
+}
+
+/// Shuttle and miri are too slow for it.
+#[cfg(not(any(tollgate_shuttle, miri)))]
+#[test]
+fn busy_worlds_break_no_promise() {
+    BUSY.prove(60);
 }
 
 #[cfg(tollgate_shuttle)]
