@@ -47,7 +47,7 @@ pub mod windows;
 pub use self::counter_under_test::CounterUnderTest;
 pub use self::faulty::{FaultyStore, StoreFault, Unreachable};
 pub use self::memory::{ManualMemory, SystemMemory};
-pub use self::model::Model;
+pub use self::model::{Model, ModelCounter};
 pub use self::plan::{ClockMoves, PlannedCharge, PlannedStep, StepPlan, crowd, plan, quota};
 pub use self::replay::replay;
 pub use self::runtime::block_on;

@@ -1,10 +1,11 @@
-//! The quotas and keys of a plan, with the oracle's own arithmetic of windows.
+//! The quotas and keys of a plan.
 
 use std::fmt;
 
-use xxhash_rust::xxh64::xxh64;
+use tollgate::{Quota, Timestamp};
 
 use super::clock::Nanos;
+use crate::windows::holding;
 
 const MILLI: Nanos = 1_000_000;
 
@@ -43,7 +44,7 @@ pub struct Group {
     pub obedient: u32,
 }
 
-/// The keys of a course.
+/// The keys of a run.
 #[derive(Debug, Clone)]
 pub struct LoadPlan {
     /// The groups of keys, by their quotas.
@@ -61,14 +62,11 @@ impl Terms {
         self.millis * MILLI
     }
 
-    /// Returns where this key's windows start, as time since any of their starts; `None` if that depends on the first
-    /// unit.
+    /// Returns when one of this key's windows starts; `None` if that depends on the first unit.
     pub(super) fn shift(&self, key: &str) -> Option<Nanos> {
-        match self.start {
-            Start::Epoch => Some(0),
-            Start::Staggered => Some(shift_millis(key, self.millis) * MILLI),
-            Start::FirstHit => None,
-        }
+        let quota: Quota = self.written().parse().expect("the written form is a quota");
+        let start = || holding(&quota, &key.into(), Timestamp::EPOCH).start().as_unix_millis() * MILLI;
+        (self.start != Start::FirstHit).then(start)
     }
 
     /// Returns the most that an interval as long as a window can admit. A `first_hit` window begins with a unit: an
@@ -101,14 +99,4 @@ impl Group {
 #[must_use]
 pub(super) fn key(index: u32) -> String {
     format!("victim-{index}")
-}
-
-/// Returns XXH64 with seed 0 of the key's canonical bytes, modulo the window. For a text, these are 1, its length in
-/// LEB128, and the text.
-fn shift_millis(key: &str, millis: i64) -> i64 {
-    let length = u8::try_from(key.len()).ok().filter(|length| *length < 128);
-    let mut bytes = vec![1, length.expect("keys are short, so that their length is one byte of LEB128")];
-    bytes.extend_from_slice(key.as_bytes());
-    let hash = u128::from(xxh64(&bytes, 0));
-    i64::try_from(hash % millis.unsigned_abs() as u128).expect("it is less than the window")
 }

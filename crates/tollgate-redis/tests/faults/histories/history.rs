@@ -44,8 +44,8 @@ impl History {
             return Err(format!("{} operations are too many to be judged", self.operations.len()));
         }
         let answers = self.operations.iter().filter_map(|operation| Some(&operation.returned.as_ref()?.1));
-        let search = Rc::new(Search::new(answers, self.unknown()));
-        let mut tester = LinearizabilityTester::new(Counter::new(self.terms, &search));
+        let search = Rc::new(Search::new(self.terms, answers, self.unknown()));
+        let mut tester = LinearizabilityTester::new(Counter::new(&search));
         let mut moments: Vec<(u64, usize, Moment)> = Vec::new();
         for (place, operation) in self.operations.iter().enumerate() {
             if let Some((returned, answer)) = operation.returned {

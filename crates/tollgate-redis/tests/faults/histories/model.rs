@@ -1,7 +1,7 @@
 //! The model of one counter: which answers an operation may give.
 //!
-//! It has its own window arithmetic and its own counts, and takes nothing from the store but the times in its answers.
-//! Where several outcomes are possible, it keeps a world for each. An answer removes the worlds that cannot give it,
+//! One counter follows the rules of the testkit's reference model. It takes nothing from the store but the times in its
+//! answers. Where several outcomes are possible, it keeps a world for each. An answer removes the worlds that cannot give it,
 //! and a history without a world left is not linearizable.
 //!
 //! The order of operations with answers is searched by stateright. Those of unknown outcome take place here, between
@@ -11,8 +11,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
+use std::time::Duration;
 
 use stateright::semantics::SequentialSpec;
+use tollgate::{Anchor, CountDenied, Key, Mark, Quota, Timestamp};
+use tollgate_testkit::ModelCounter;
+use tollgate_testkit::windows::holding;
 
 /// Of what quota the counter is.
 #[derive(Debug, Clone, Copy)]
@@ -82,21 +86,14 @@ pub(crate) struct Answer {
     pub(crate) has_room: bool,
 }
 
-/// A counter as a server has it: units used in the window with this start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Count {
-    /// None before the first operation, and after a reset.
-    start: Option<i64>,
-    used: u64,
-}
-
-const UNTOUCHED: Count = Count { start: None, used: 0 };
+/// A counter as a server has it: none before the first operation, and after a reset.
+type ServerCount = Option<ModelCounter>;
 
 /// What the servers may have. While a replica takes over, both servers count for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct World {
-    primary: Count,
-    promoted: Option<Count>,
+    primary: ServerCount,
+    promoted: Option<ServerCount>,
     /// Operations of unknown outcome that took place.
     spent: u128,
 }
@@ -104,10 +101,9 @@ struct World {
 /// The counter at one point of a search, which tries orders of the operations with answers.
 #[derive(Debug, Clone)]
 pub(crate) struct Counter {
-    terms: Terms,
     worlds: BTreeSet<World>,
     /// What a primary has ever had: a replica has one of these.
-    past: BTreeSet<Count>,
+    past: BTreeSet<ServerCount>,
     /// Operations that were taken.
     taken: u128,
     search: Rc<Search>,
@@ -116,6 +112,9 @@ pub(crate) struct Counter {
 /// What all points of a search share.
 #[derive(Debug)]
 pub(crate) struct Search {
+    limit: u64,
+    /// The quota of the counter; its limit is the above.
+    quota: Quota,
     unknown: Vec<Unknown>,
     /// The starts of all windows that answers name. An operation of unknown outcome may be in any.
     starts: BTreeSet<i64>,
@@ -130,17 +129,13 @@ pub(crate) struct Search {
 const POINTS: usize = 30_000;
 const WORLDS: usize = 20_000;
 
-/// A step back of a server's clock of up to so many milliseconds moves no counter (rule 12).
-const SHORT_STEP: i64 = 1_000;
-
 impl Counter {
     /// A counter that nobody has touched.
-    pub(crate) fn new(terms: Terms, search: &Rc<Search>) -> Self {
-        let world = World { primary: UNTOUCHED, promoted: None, spent: 0 };
+    pub(crate) fn new(search: &Rc<Search>) -> Self {
+        let world = World { primary: None, promoted: None, spent: 0 };
         Self {
-            terms,
             worlds: BTreeSet::from([world]),
-            past: BTreeSet::from([UNTOUCHED]),
+            past: BTreeSet::from([None]),
             taken: 0,
             search: Rc::clone(search),
         }
@@ -152,7 +147,7 @@ impl Counter {
         let mut worlds = BTreeSet::new();
         for world in &self.worlds {
             worlds.extend(world.each(|count| {
-                let (after, expected) = self.terms.step(count, op.what, answer.now);
+                let (after, expected) = self.search.step(count, op.what, answer.now);
                 (expected == *answer).then_some(after).into_iter().collect()
             }));
             if world.promoted.is_some() && self.may_come_from_a_replica(op.what, answer) {
@@ -169,7 +164,7 @@ impl Counter {
     /// by its new primary, so it may have anything that was there before, or nothing yet.
     fn may_come_from_a_replica(&self, what: What, answer: &Answer) -> bool {
         let writes = what == What::Reset || answer.units > 0;
-        !writes && self.past.iter().any(|count| self.terms.step(*count, what, answer.now).1 == *answer)
+        !writes && self.past.iter().any(|count| self.search.step(*count, what, answer.now).1 == *answer)
     }
 
     /// Adds the worlds in which operations of unknown outcome take place now, in any order.
@@ -207,9 +202,10 @@ impl Counter {
         }
         world.each(|count| {
             let starts = self.search.starts.iter().copied();
-            let later = starts.filter(|start| count.start.is_none_or(|current| *start > current));
-            let times = count.start.into_iter().chain(later);
-            times.map(|now| self.terms.step(count, what, now).0).collect()
+            let current = count.map(|counter| counter.window.start().as_unix_millis());
+            let later = starts.filter(|start| current.is_none_or(|current| *start > current));
+            let times = current.into_iter().chain(later);
+            times.map(|now| self.search.step(count, what, now).0).collect()
         })
     }
 
@@ -224,7 +220,7 @@ impl Counter {
 
 impl World {
     /// The worlds after a step of one of the servers: clients do not know which one they ask.
-    fn each(&self, step: impl Fn(Count) -> Vec<Count>) -> Vec<Self> {
+    fn each(&self, step: impl Fn(ServerCount) -> Vec<ServerCount>) -> Vec<Self> {
         let by_primary = step(self.primary).into_iter().map(|primary| Self { primary, ..*self });
         let by_promoted = self.promoted.into_iter().flat_map(&step);
         by_primary.chain(by_promoted.map(|count| Self { promoted: Some(count), ..*self })).collect()
@@ -245,62 +241,63 @@ fn frugal(worlds: &BTreeSet<World>) -> BTreeSet<World> {
 }
 
 impl Terms {
-    /// The counter after an operation at this time of its server, and the answer.
-    fn step(self, count: Count, what: What, now: i64) -> (Count, Answer) {
-        if what == What::Reset {
-            // It forgets the window as well.
-            let start = self.open_at(now);
-            return (UNTOUCHED, Answer { now, start, used: 0, units: 0, has_room: true });
-        }
-        let (start, used) = self.at(count, now);
-        let has_room = |units| used + units <= self.limit;
-        let (used, units, has_room) = match what {
-            What::Charge { units } if has_room(units) => (used + units, units, true),
-            What::Charge { .. } => (used, 0, false),
-            What::Peek => (used, 0, has_room(1)),
-            What::Refund { units, start: named } => {
-                let given = if named == start { units.min(used) } else { 0 };
-                (used - given, given, true)
-            }
-            What::Reset | What::Failover => unreachable!("answered above, or no operation on a counter"),
+    pub(crate) fn quota(self) -> Quota {
+        let anchor = match self.opens {
+            Opens::FromEpoch => Anchor::Epoch,
+            Opens::AtFirstUnit => Anchor::FirstHit,
         };
-        // Who only looks opens no window.
-        let is_open = self.opens == Opens::FromEpoch || count.start.is_some() || used > 0;
-        (Count { start: is_open.then_some(start), used }, Answer { now, start, used, units, has_room })
-    }
-
-    /// The start of the window that is open at this time, or opens then.
-    fn open_at(self, now: i64) -> i64 {
-        match self.opens {
-            Opens::FromEpoch => now - now.rem_euclid(self.window),
-            Opens::AtFirstUnit => now,
-        }
-    }
-
-    /// The window that the counter is in at this time, and what is used in it.
-    fn at(self, count: Count, now: i64) -> (i64, u64) {
-        let open = self.open_at(now);
-        match count.start {
-            Some(start) if self.opens == Opens::AtFirstUnit => (start, count.used),
-            // The clock has stepped back by a little, which moves nothing.
-            Some(start) if open < start && start - now <= SHORT_STEP => (start, count.used),
-            // After a longer step back, what is used stays used.
-            Some(start) if open <= start => (open, count.used),
-            _ => (open, 0),
-        }
+        let window = Duration::from_millis(self.window.unsigned_abs());
+        Quota::new(self.limit, window).unwrap().with_anchor(anchor).unwrap()
     }
 }
 
 impl Search {
     /// A search for an order of operations with these answers.
-    pub(crate) fn new<'a>(answers: impl Iterator<Item = &'a Answer>, unknown: Vec<Unknown>) -> Self {
+    pub(crate) fn new<'a>(
+        terms: Terms,
+        answers: impl Iterator<Item = &'a Answer>,
+        unknown: Vec<Unknown>,
+    ) -> Self {
         Self {
+            limit: terms.limit,
+            quota: terms.quota(),
             unknown,
             starts: answers.map(|answer| answer.start).collect(),
             seen: RefCell::default(),
             hashes: RandomState::new(),
             is_too_long: Cell::new(false),
         }
+    }
+
+    /// The counter after an operation at this time of its server, and the answer.
+    fn step(&self, count: ServerCount, what: What, now: i64) -> (ServerCount, Answer) {
+        let time = Timestamp::from_unix_millis(now);
+        let opened = holding(&self.quota, &Key::from(""), time);
+        let unused = ModelCounter::unused(opened);
+        let answer = |counter: ModelCounter, units, has_room| {
+            let start = counter.window.start().as_unix_millis();
+            Answer { now, start, used: counter.used, units, has_room }
+        };
+        let counter = count.map_or(unused, |counter| counter.at(time, opened));
+        let has_room = |units| counter.has_room(units, self.limit, CountDenied::No);
+        let (after, answer) = match what {
+            // It forgets the window as well.
+            What::Reset => return (None, answer(unused, 0, true)),
+            What::Charge { units } if has_room(units) => {
+                let after = counter.with(units);
+                (after, answer(after, units, true))
+            }
+            What::Charge { .. } => (counter, answer(counter, 0, false)),
+            What::Peek => (counter, answer(counter, 0, has_room(1))),
+            What::Refund { units, start } => {
+                let (after, given) = counter.refunded(Mark::at(Timestamp::from_unix_millis(start)), units);
+                (after, answer(after, given, true))
+            }
+            What::Failover => unreachable!("no operation on a counter"),
+        };
+        // A look opens no window.
+        let is_open = self.quota.anchor() == Anchor::Epoch || count.is_some() || after.used > 0;
+        (is_open.then_some(after), answer)
     }
 
     /// Whether it was given up.

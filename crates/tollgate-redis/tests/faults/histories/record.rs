@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep};
-use tollgate::{Anchor, Charge, Counter, Key, Mark, PolicyQuota, Quota, QuotaState, StoreError, Timestamp};
+use tollgate::{Charge, Counter, Key, Mark, PolicyQuota, QuotaState, StoreError, Timestamp};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
 
 use super::history::{History, Operation};
-use super::model::{Answer, Opens, Terms, What};
+use super::model::{Answer, Terms, What};
 use crate::crowd::{USUAL, build, builder, trouble};
 use crate::fault::DEADLINE;
 
@@ -53,12 +53,7 @@ struct Client {
 
 impl Recorder {
     pub(crate) fn new(stores: Vec<RedisStore>, terms: Terms, pauses: Range<u64>, before_ends: bool) -> Self {
-        let anchor = match terms.opens {
-            Opens::FromEpoch => Anchor::Epoch,
-            Opens::AtFirstUnit => Anchor::FirstHit,
-        };
-        let quota = Quota::new(terms.limit, Duration::from_millis(terms.window.unsigned_abs()));
-        let quota = PolicyQuota::new("history", quota.unwrap().with_anchor(anchor).unwrap());
+        let quota = PolicyQuota::new("history", terms.quota());
         let [moments, histories] = [0, 0].map(AtomicU64::new);
         Self { stores, terms, quota, pauses, before_ends, moments, histories }
     }

@@ -4,21 +4,23 @@
 //! ignored; a window is only replaced when its counter is used. The model shares nothing with the stores that it
 //! judges: the plan sets its time, and the testkit's [own arithmetic](crate::windows) finds its windows.
 
+mod counter;
+
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tollgate::{Charge, CountDenied, Counter, Full, Mark, PerQuota, Quota, Timestamp, Window};
 
+use self::counter::SHORT_STEP;
 use crate::ChargeCount;
 use crate::windows::holding;
 
-/// A step back of no more than this reopens nothing (rule 12).
-const SHORT_STEP: Duration = Duration::from_secs(1);
+pub use self::counter::ModelCounter;
 
 /// A store of one thread with a manual clock.
 #[derive(Debug, Clone)]
 pub struct Model {
-    counters: HashMap<CounterName, ModelCounter>,
+    counters: HashMap<CounterName, StoredCounter>,
     /// The last window of each calendar, because finding one is slow.
     calendars: HashMap<String, Window>,
     /// Where unknown counters open next, if that is later than now.
@@ -33,9 +35,8 @@ pub struct Model {
 type CounterName = (String, String, Vec<u8>);
 
 #[derive(Debug, Clone, Copy)]
-struct ModelCounter {
-    used: u64,
-    window: Window,
+struct StoredCounter {
+    counter: ModelCounter,
     /// The latest time since the counter was last known to exist.
     latest: Timestamp,
 }
@@ -66,13 +67,9 @@ impl Model {
         let fits: Vec<bool> = charges
             .iter()
             .map(|charge| {
-                let used = self.look(&charge.counter()).used;
-                match charge.counter().quota().count_denied() {
-                    CountDenied::Overdraft => used < charge.limit(),
-                    CountDenied::No | CountDenied::Yes => {
-                        used + units_on_same_counter(charges, charge).max(1) <= charge.limit()
-                    }
-                }
+                let units = units_on_same_counter(charges, charge);
+                let count_denied = charge.counter().quota().count_denied();
+                self.look(&charge.counter()).has_room(units, charge.limit(), count_denied)
             })
             .collect();
         let admitted = fits.iter().all(|fits| *fits);
@@ -95,12 +92,12 @@ impl Model {
             }
         }
         // What a counter took is what its charges took, in their order. A saturated counter takes less than they cost.
-        let mut told = HashMap::<CounterName, u64>::new();
+        let mut assigned = HashMap::<CounterName, u64>::new();
         let mut count = |((charge, fits), before): ((&Charge<'_>, &bool), &u64)| {
-            let ModelCounter { used, window, .. } = self.look(&charge.counter());
-            let told = told.entry(name(&charge.counter())).or_default();
-            let units = u64::from(charge.cost()).min(used - before - *told);
-            *told += units;
+            let ModelCounter { used, window } = self.look(&charge.counter());
+            let assigned = assigned.entry(name(&charge.counter())).or_default();
+            let units = u64::from(charge.cost()).min(used - before - *assigned);
+            *assigned += units;
             ChargeCount { used, window, fits: *fits, units: u32::try_from(units).unwrap() }
         };
         Ok(charges.iter().zip(&fits).zip(&before).map(&mut count).collect())
@@ -134,25 +131,25 @@ impl Model {
     ///
     /// If it needs one more counter than the cap allows.
     pub fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<ChargeCount, Full> {
-        let ModelCounter { used: before, window, .. } = self.look(counter);
-        let used = used.min(Quota::MAX_LIMIT);
-        if used != before {
+        let before = self.look(counter);
+        let after = ModelCounter { used: used.min(Quota::MAX_LIMIT), ..before };
+        if after != before {
             if !self.has_room_for(&[Charge::new(counter.quota(), counter.key(), 1)]) {
                 return Err(Full);
             }
-            self.counters.insert(name(counter), ModelCounter { used, window, latest: self.now });
+            self.store(counter, after);
         }
-        Ok(ChargeCount { used, window, fits: true, units: 0 })
+        Ok(ChargeCount { used: after.used, window: after.window, fits: true, units: 0 })
     }
 
     /// Like [`Step::Refund`](tollgate::Step::Refund).
     pub fn refund(&mut self, charge: &Charge<'_>, mark: Mark) -> ChargeCount {
-        let ModelCounter { used, window, .. } = self.look(&charge.counter());
-        let given = if Mark::at(window.start()) == mark { u64::from(charge.cost()).min(used) } else { 0 };
+        let (after, given) = self.look(&charge.counter()).refunded(mark, charge.cost().into());
         if let Some(held) = self.counters.get_mut(&name(&charge.counter())).filter(|_| given > 0) {
-            held.used -= given;
+            held.counter = after;
         }
-        ChargeCount { used: used - given, window, fits: true, units: u32::try_from(given).unwrap() }
+        let units = u32::try_from(given).unwrap();
+        ChargeCount { used: after.used, window: after.window, fits: true, units }
     }
 
     /// Like [`Step::Reset`](tollgate::Step::Reset).
@@ -166,7 +163,7 @@ impl Model {
     #[must_use]
     pub fn may_be_forgotten(&self, counter: &Counter<'_>, remembers_closed: Duration) -> bool {
         self.counters.get(&name(counter)).is_some_and(|held| {
-            self.now < held.window.end() && held.window.end() + remembers_closed <= held.latest
+            held.is_live(self.now) && held.counter.window.end() + remembers_closed <= held.latest
         })
     }
 
@@ -175,7 +172,7 @@ impl Model {
     #[must_use]
     pub fn may_open_later(&self, counter: &Counter<'_>) -> bool {
         let is_behind = self.now < self.latest;
-        is_behind && self.counters.get(&name(counter)).is_none_or(|held| held.window.end() <= self.now)
+        is_behind && self.counters.get(&name(counter)).is_none_or(|held| !held.is_live(self.now))
     }
 
     /// Tells the model that the store opens this counter in that window next.
@@ -198,21 +195,14 @@ impl Model {
         }
     }
 
-    /// Returns the counter in its current state. After a step back of no more than a second it stays in its window. A
-    /// longer one takes it, with its usage, into the window that holds now.
+    /// Returns the counter in its current state.
     fn look(&mut self, counter: &Counter<'_>) -> ModelCounter {
-        let (now, window) = (self.now, self.window_of(counter));
-        match self.counters.get_mut(&name(counter)) {
-            Some(held) if held.window.start() > now + SHORT_STEP => {
-                held.window = window;
-                *held
-            }
-            Some(held) if held.window.end() > now => *held,
-            Some(_) | None => {
-                let window = self.opening.get(&name(counter)).copied().unwrap_or(window);
-                ModelCounter { used: 0, window, latest: now }
-            }
+        let (now, opened) = (self.now, self.window_of(counter));
+        if let Some(held) = self.counters.get_mut(&name(counter)).filter(|held| held.is_live(now)) {
+            held.counter = held.counter.at(now, opened);
+            return held.counter;
         }
+        ModelCounter::unused(self.opening.get(&name(counter)).copied().unwrap_or(opened))
     }
 
     /// Returns the window that holds now.
@@ -230,24 +220,33 @@ impl Model {
     }
 
     fn add(&mut self, counter: &Counter<'_>, units: u64) {
-        let ModelCounter { used, window, .. } = self.look(counter);
+        let before = self.look(counter);
         if units > 0 {
-            let used = (used + units).min(Quota::MAX_LIMIT);
-            self.counters.insert(name(counter), ModelCounter { used, window, latest: self.now });
+            self.store(counter, before.with(units));
         }
     }
 
+    fn store(&mut self, counter: &Counter<'_>, after: ModelCounter) {
+        self.counters.insert(name(counter), StoredCounter { counter: after, latest: self.now });
+    }
+
     fn is_live(&self, counter: &Counter<'_>) -> bool {
-        self.counters.get(&name(counter)).is_some_and(|held| self.now < held.window.end())
+        self.counters.get(&name(counter)).is_some_and(|held| held.is_live(self.now))
     }
 
     /// Returns whether all live counters together with all of these fit under the cap.
     fn has_room_for(&self, charges: &[Charge<'_>]) -> bool {
-        let live = self.counters.iter().filter(|(_, held)| self.now < held.window.end());
+        let live = self.counters.iter().filter(|(_, held)| held.is_live(self.now));
         let mut names: HashSet<CounterName> = live.map(|(name, _)| name.clone()).collect();
         let before = names.len();
         names.extend(charges.iter().map(|charge| name(&charge.counter())));
         names.len() == before || names.len() <= self.max_counters
+    }
+}
+
+impl StoredCounter {
+    fn is_live(&self, now: Timestamp) -> bool {
+        now < self.counter.window.end()
     }
 }
 
