@@ -250,7 +250,7 @@ fn without_policies_they_say_what_the_log_holds() {
     assert_eq!(whom, "The busiest client sent 20 (9.52 %), and the busiest route is `/a` with 210 (100 %).");
     assert!(
         limit.starts_with(
-            "A limit of 1/1m on `/a` denies at most 1 client in 7, with a confidence of 95 %; in this log, "
+            "With 95 % confidence, a limit of 1/1m on `/a` denies at most 1 client in 7; in this log, "
         ),
         "{limit}"
     );

@@ -540,7 +540,7 @@ fn stated_limits_are_booked_on_their_own_quota() {
         assert_eq!(quota.burst, Some(1.0));
     }
     let said = CheckedReport::new(report, Vec::new()).to_string();
-    assert!(said.contains("plans 9/1h (at most; `user` says the limit)\n"), "{said}");
+    assert!(said.contains("plans 9/1h (at most; `user` sets the limit)\n"), "{said}");
 }
 
 /// From the hundred thousandth denied client on, a client had neither a program nor a path, even if it was denied most.
@@ -560,8 +560,8 @@ fn the_clients_that_are_denied_most_have_an_example_however_many_there_are() {
     let client = &report.most_denied[0];
     assert_eq!((client.denied, client.path.as_deref()), (30, Some("/often")));
     assert!(report.most_denied.iter().all(|client| client.user_agent.is_some()), "{:?}", report.most_denied);
-    let note = "So many clients are denied that programs and paths are not kept of all of them: those in the lists may be \
-                of a later request than the first that is denied, or missing.";
+    let note = "So many clients are denied that not every first path and program is kept: those in the lists may be \
+                from a later request, or missing.";
     assert!(report.notes.iter().any(|said| said.to_string() == note), "{:?}", report.notes);
 }
 

@@ -1,7 +1,7 @@
 //! Finds a limit that few clients exceed, whatever the distribution.
 //!
 //! Of n clients, sorted by the most that each asks for in a window, the one of rank r is an upper bound of the quantile
-//! 1 - p of all clients with a confidence of 95 %, if P(Bin(n, 1 - p) >= r) <= 5 %. This is the usual interval for
+//! 1 - p of all clients with 95 % confidence, if P(Bin(n, 1 - p) >= r) <= 5 %. This is the usual interval for
 //! quantiles by order statistics; it makes no assumption about the distribution.
 
 use tollgate::Quota;

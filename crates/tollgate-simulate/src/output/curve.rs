@@ -66,7 +66,7 @@ pub(super) fn suggested(curve: &Curve) -> Option<String> {
     let set_by =
         curve.set_by.as_ref().map_or_else(String::new, |set_by| format!("; {}", set_by.remark("client", "")));
     Some(format!(
-        "suggested, by the whole log, denies at most {share} of clients, with a confidence of 95 %, and is rounded up{set_by}"
+        "suggested, found in the whole log and rounded up, denies at most {share} of clients with 95 % confidence{set_by}"
     ))
 }
 

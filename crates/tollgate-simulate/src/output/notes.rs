@@ -48,15 +48,15 @@ impl fmt::Display for Note {
             Self::IdlePolicies { policies, has_undecided } => {
                 f.write_str(&idle_policies(policies))?;
                 f.write_str(if *has_undecided {
-                    " Requests that cannot be decided are not counted."
+                    " Requests that would be answered with an error count for no policy."
                 } else {
                     ""
                 })
             }
             Self::EmptyClass { class } => write!(f, "No request is in the class {}.", code(class)),
             Self::MissingExamples => f.write_str(
-                "So many clients are denied that programs and paths are not kept of all of them: those in the lists \
-                 may be of a later request than the first that is denied, or missing.",
+                "So many clients are denied that not every first path and program is kept: those in the lists may be \
+                 from a later request, or missing.",
             ),
             Self::UnmeasuredBursts { quotas } => write!(
                 f,
@@ -74,8 +74,8 @@ impl fmt::Display for Note {
             ),
             Self::LostLimits { limits, max_bytes } => write!(
                 f,
-                "Limits for whose counters there was no room are missing from the curves: {}. There is room for {} MiB \
-                 of them; a smaller --try-limits or a greater --max-clients leaves more.",
+                "The curves lack limits whose counters had no room: {}. There is room for {} MiB of counters; a smaller \
+                 --try-limits or a larger --max-clients leaves more.",
                 limits.iter().map(lost_limit).collect::<Vec<_>>().join(", "),
                 max_bytes >> 20
             ),

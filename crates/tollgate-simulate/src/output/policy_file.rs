@@ -39,7 +39,7 @@ impl Suggestion {
             };
             let rounded = if limit > bound { format!("; rounded up to {limit}") } else { String::new() };
             text += &comment(&format!(
-                "{limit}/{}: with a confidence of 95 %, at most {} of {client}s ever request more than {bound} in one window \
+                "{limit}/{}: with 95 % confidence, at most {} of {client}s ever request more than {bound} in one window \
                  (from {} {client}s until {}){rounded}.",
                 quota.window,
                 share_of_clients(proven),

@@ -94,7 +94,7 @@ fn answer(suggestion: &Suggestion) -> String {
     let client = suggestion.budget_per.words();
     match limit.zip(*proven_budget) {
         Some((limit, proven)) => format!(
-            "A limit of {}/{window} denies at most {} of {client}s, with a confidence of 95 %.",
+            "A limit of {}/{window} denies at most {} of {client}s with 95 % confidence.",
             grouped(limit),
             share_of_clients(proven)
         ),
@@ -147,7 +147,7 @@ fn proof(
     screen.line(
         2,
         format_args!(
-            "found on about the first 70 %, until {}: with a confidence of 95 %, at most {} of {client}s request more \
+            "found on about the first 70 %, until {}: with 95 % confidence, at most {} of {client}s request more \
              than {} in one window ({}){rounded}",
             moment(quota.fitted_until.as_deref().unwrap_or_default()),
             share_of_clients(proven),
@@ -219,7 +219,7 @@ fn more_clients(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQ
         (None, Some(flag)) => {
             screen.line(
                 indent,
-                format_args!("With {flag}, enough of them are followed, if the log has so many."),
+                format_args!("With {flag}, enough of them are followed, if the log has that many."),
             );
         }
         (None, None) => {}

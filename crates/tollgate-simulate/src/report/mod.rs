@@ -349,7 +349,7 @@ impl QuotaReport {
     #[must_use]
     pub fn title(&self) -> String {
         let attribute =
-            self.limit_attribute.as_deref().map(|name| format!("at most; {} says the limit", code(name)));
+            self.limit_attribute.as_deref().map(|name| format!("at most; {} sets the limit", code(name)));
         let line = self.of_override_in_line.map(|line| format!("the override in line {line}"));
         let more: Vec<String> = attribute.into_iter().chain(line).collect();
         if more.is_empty() { self.quota.clone() } else { format!("{} ({})", self.quota, more.join("; ")) }

@@ -62,7 +62,7 @@ fn policies_that_count_no_request_are_named() {
     assert_eq!(noted(POLICIES).unwrap(), one);
     let undecided = POLICIES.replace("path: /me", "path: /login").replace(", on_missing_key: skip", "");
     let note = noted(&undecided).unwrap();
-    assert!(note.ends_with(" Requests that cannot be decided are not counted."), "{note}");
+    assert!(note.ends_with(" Requests that would be answered with an error count for no policy."), "{note}");
     let idle =
         |name: char| format!("  - {{ name: {name}, match: {{ path: /gone }}, key: [ip], quotas: [1/1m] }}\n");
     let many = |last: char| POLICIES.to_owned() + &('a'..=last).map(idle).collect::<String>();

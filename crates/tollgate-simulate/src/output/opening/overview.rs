@@ -42,7 +42,7 @@ fn limit(report: &Report) -> String {
     let remark = set_by
         .map_or_else(String::new, |set_by| format!(" It is {}.", set_by.remark("client", &suggested.window)));
     format!(
-        "A limit of {}/{} on {} denies at most 1 client in {}, with a confidence of 95 %; in this log, it would deny {} of {}.{remark}",
+        "With 95 % confidence, a limit of {}/{} on {} denies at most 1 client in {}; in this log, it would deny {} of {}.{remark}",
         grouped(suggested.limit),
         suggested.window,
         code(&route.title()),

@@ -77,8 +77,9 @@ fn suggestions(report: &Report) -> Table {
     ];
     let mut table = Table::new("Limits for the busiest routes", columns)
         .about(
-            "Each is found as by `suggest`, in about the first 70 % of its requests' time: it denies at most 1 client \
-             in so many, with a confidence of 95 %. Beside it is what it would have denied in this log.",
+            "`suggest` finds each limit in about the first 70 % of the route's time. With 95 % confidence, the limit \
+             denies at most one client in the number under `1 in`. The other columns show what it would have denied in \
+             this log.",
         )
         .things("routes", MAX_BYTES);
     table.is_explained = true;

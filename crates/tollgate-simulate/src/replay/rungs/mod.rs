@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(points(&report), [1; 8]);
         let note = "`p3` with 3 in place of 2/1d";
         let is_said =
-            |said: &String| said.contains(note) && said.contains("There is room for 40 MiB of them");
+            |said: &String| said.contains(note) && said.contains("There is room for 40 MiB of counters");
         let notes = report.notes.iter().map(ToString::to_string);
         assert_eq!(notes.filter(is_said).count(), 1, "{:?}", report.notes);
     }
@@ -346,9 +346,9 @@ mod tests {
         replay.request(Hit::new(Timestamp::EPOCH, attributes)).unwrap();
         let report = replay.report();
         assert_eq!(points(&report), [1, 1, 2, 2]);
-        let note = "Limits for whose counters there was no room are missing from the curves: `a` with 3 in place of 2/1m, `a` \
-                    with 15 in place of 10/1h. There is room for 305 MiB of them; a smaller --try-limits or a greater \
-                    --max-clients leaves more.";
+        let note = "The curves lack limits whose counters had no room: `a` with 3 in place of 2/1m, `a` with 15 in place of \
+                    10/1h. There is room for 305 MiB of counters; a smaller --try-limits or a larger --max-clients leaves \
+                    more.";
         assert!(report.notes.iter().any(|said| said.to_string() == note), "{:?}", report.notes);
     }
 }
