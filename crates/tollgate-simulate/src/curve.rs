@@ -20,8 +20,6 @@ pub struct Curve {
     pub replayed: u64,
     /// In the order of their limits.
     pub points: Vec<Point>,
-    /// The limit at which the curve bends most, on logarithmic axes: a visual mark, not a recommendation.
-    pub knee: Option<u64>,
     /// The limit by the whole log, which `suggest` finds by its first 70 % to try it on the rest: with a confidence
     /// of 95 %, it denies at most the share of clients in [`suggested_budget`](Self::suggested_budget), and it is
     /// rounded up to 1, 2, 3 or 5 times a power of ten. `None` if there are fewer than five clients.
@@ -110,29 +108,13 @@ impl Curve {
         let marked = [Some(replayed).filter(|replayed| *replayed > 0), suggested];
         let limits = limits(maxima.max().unwrap_or(0), marked.into_iter().flatten());
         let points: Vec<Point> = limits.into_iter().map(point).collect();
-        Self {
-            basis: Basis::Calculated,
-            replayed,
-            knee: knee(&points),
-            points,
-            suggested,
-            suggested_budget,
-            set_by: None,
-        }
+        Self { basis: Basis::Calculated, replayed, points, suggested, suggested_budget, set_by: None }
     }
 
     /// A curve of points that the engine found, in any order.
     pub(crate) fn tried(mut points: Vec<Point>, replayed: u64) -> Self {
         points.sort_unstable_by_key(|point| point.limit);
-        Self {
-            basis: Basis::Tried,
-            replayed,
-            points,
-            knee: None,
-            suggested: None,
-            suggested_budget: None,
-            set_by: None,
-        }
+        Self { basis: Basis::Tried, replayed, points, suggested: None, suggested_budget: None, set_by: None }
     }
 
     /// Returns the denials of this limit, if the curve has a point there.
@@ -170,27 +152,6 @@ fn limits(max: u64, marked: impl IntoIterator<Item = u64>) -> Vec<u64> {
     limits
 }
 
-/// The limit whose point is farthest below the straight line between the ends, on logarithmic axes.
-fn knee(points: &[Point]) -> Option<u64> {
-    let place = |point: &Point| ((point.limit as f64).ln(), ((point.denied + 1) as f64).ln());
-    let points: Vec<&Point> = points.iter().filter(|point| point.limit > 0).collect();
-    let end = points.iter().position(|point| point.denied == 0).unwrap_or(points.len().checked_sub(1)?);
-    let points = points.get(..=end)?;
-    let ((left, top), (right, bottom)) = (place(points.first()?), place(points.last()?));
-    if right <= left || top <= bottom {
-        return None;
-    }
-    let below = |point: &Point| {
-        let (x, y) = place(point);
-        let line = top + (bottom - top) * (x - left) / (right - left);
-        line - y
-    };
-    // A point that is below the line by a hair is no bend.
-    let inner = points.get(1..points.len().checked_sub(1)?)?;
-    let lowest = inner.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
-    (below(lowest) > (top - bottom) * 0.05).then_some(lowest.limit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,18 +163,6 @@ mod tests {
         let many = limits(1_000_000, [77]);
         assert!(many.len() <= MAX_POINTS && many.contains(&77) && many.contains(&1_000_000), "{many:?}");
         assert!(many.is_sorted() && many.first() == Some(&1));
-    }
-
-    /// Most clients have three requests in a window and few have hundreds: the bend is near three.
-    #[test]
-    fn the_knee_lies_where_most_clients_have_their_most() {
-        let (mut windows, mut maxima) = (Histogram::default(), Histogram::default());
-        for (most, times) in [(2, 5_000), (3, 5_000), (4, 20), (300, 5)] {
-            windows.add_times(most, times);
-            maxima.add_times(most, times);
-        }
-        let knee = Curve::calculated(&windows, &maxima, 1, windows.excess(0), 10, None).knee.unwrap();
-        assert!((3..=5).contains(&knee), "{knee}");
     }
 
     /// One busy client among a few that were followed stood for many, with more denials than there were requests.

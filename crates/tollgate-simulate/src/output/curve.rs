@@ -50,13 +50,14 @@ pub(super) fn basis(policy: &PolicyReport, curve: &Curve) -> String {
 
 /// Returns the marks of a limit on a curve.
 pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
-    let marks = [(Some(curve.replayed), "replayed"), (curve.suggested, "suggested"), (curve.knee, "knee")];
+    let marks = [(Some(curve.replayed), "replayed"), (curve.suggested, "suggested")];
     marks.into_iter().filter(|(mark, _)| *mark == Some(limit)).map(|(_, name)| name).collect()
 }
 
 /// Says what the marks of a curve mean, if it has any.
 pub(crate) fn legend(curve: &Curve) -> Option<String> {
-    let said: Vec<String> = legend_of(std::iter::once(curve)).into_iter().chain(suggested(curve)).collect();
+    let said: Vec<String> =
+        replayed([curve]).map(str::to_owned).into_iter().chain(suggested(curve)).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
@@ -70,16 +71,10 @@ pub(super) fn suggested(curve: &Curve) -> Option<String> {
     ))
 }
 
-/// Says what the other marks of curves mean, if they have any.
-pub(super) fn legend_of<'a>(curves: impl Iterator<Item = &'a Curve> + Clone) -> Option<String> {
-    let has_replayed = curves.clone().any(|curve| curve.at(curve.replayed).is_some());
-    let has_knee = curves.clone().any(|curve| curve.knee.is_some());
-    let said = [
-        (has_replayed, "replayed is the limit in the policies"),
-        (has_knee, "knee is where the curve bends most; it is not a recommendation"),
-    ];
-    let said: Vec<&str> = said.into_iter().filter(|(is_said, _)| *is_said).map(|(_, text)| text).collect();
-    (!said.is_empty()).then(|| said.join("; "))
+/// Says what the mark of the replayed limit means, if a curve has it.
+pub(super) fn replayed<'a>(curves: impl IntoIterator<Item = &'a Curve>) -> Option<&'static str> {
+    let is_marked = curves.into_iter().any(|curve| curve.at(curve.replayed).is_some());
+    is_marked.then_some("replayed is the limit in the policies")
 }
 
 /// The points to show: those with a mark, and others at about equal distances.

@@ -67,9 +67,6 @@ fn legend(report: &Report) -> String {
         text +=
             " <b>suggested</b> is found like that of <code>tollgate suggest</code>, but by the whole log.";
     }
-    if quotas(report).any(|(_, quota)| quota.curve.knee.is_some()) {
-        text += " <b>knee</b>, in the tables, is where a curve bends most; it is not a recommendation.";
-    }
     text + "</p>\n"
 }
 
@@ -219,7 +216,7 @@ fn shown(curve: &Curve) -> Range<usize> {
     let none = points.iter().find(|point| (point.denied, point.denied_clients) == (0, 0));
     let none = none.map_or(u64::MAX, |point| point.limit);
     // A limit that is far above all that clients ask for would leave the picture empty.
-    let marks = [Some(curve.replayed), curve.suggested, curve.knee];
+    let marks = [Some(curve.replayed), curve.suggested];
     let marks = || marks.into_iter().flatten().filter(|limit| *limit <= none.saturating_mul(2));
     let first = marks().min().map_or(0, |limit| limit / 4);
     let last = marks().max().unwrap_or(0).max(none);

@@ -15,7 +15,7 @@ pub(super) fn sections(screen: &mut Screen, report: &Report) {
     let counted = quotas.filter(|(_, quota)| quota.requests > 0);
     counted.clone().for_each(|(policy, quota)| tightness(screen, policy, quota));
     let curves = counted.map(|(_, quota)| &quota.curve).filter(|curve| curve.points.len() > 1);
-    if let Some(legend) = curve::legend_of(curves) {
+    if let Some(legend) = curve::replayed(curves) {
         screen.gap();
         screen.line(2, legend);
     }
