@@ -335,7 +335,7 @@ mod tests {
         for (more, error) in [
             (
                 r#", "x": "tg_canary""#,
-                "116: x: unknown field `x`, expected `name` or `sha256` or `san` or `scopes` or `policies` or `expires`",
+                "116: x: unknown field `x`, expected one of `name`, `sha256`, `san`, `scopes`, `policies`, `expires`",
             ),
             (
                 r#", "expires": "tg_canary""#,

@@ -429,7 +429,7 @@ mod tests {
         wrong(
             r#"{"attributes": {}, "costs": 1}"#,
             "costs",
-            "unknown field `costs`, expected `attributes` or `cost` or `receipt` or `policy` or `quotas`",
+            "unknown field `costs`, expected one of `attributes`, `cost`, `receipt`, `policy`, `quotas`",
         );
         wrong(r#"{"attributes": {"a": "1", "a": "2"}}"#, "attributes", "the attribute `a` is given twice");
     }

@@ -1,180 +1,51 @@
-//! Finds the error in a body: parses it once more into a tree, whose errors have a place and repeat no value.
+//! Finds the error in a body: reads it once more and notes the place. No error repeats a value, which may be secret.
 
-use std::fmt;
+use serde::de::Deserialize;
 
-use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{
-    self, Deserialize, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
-};
-use serde::forward_to_deserialize_any;
-
-/// A JSON value. Objects keep the order of their fields, and repeated names.
-pub(super) enum Node {
-    Null,
-    Bool(bool),
-    Unsigned(u64),
-    Signed(i64),
-    Float(f64),
-    Text(String),
-    List(Vec<Node>),
-    Fields(Vec<(String, Node)>),
+/// Why a body cannot be read.
+pub(super) enum Fault {
+    /// It is not JSON.
+    Syntax(serde_json::Error),
+    /// A field is not the expected one.
+    Field {
+        /// For example `requests[1].attributes.user`; empty for the whole body.
+        path: String,
+        detail: String,
+    },
 }
 
-/// Why a value is not the expected one. It never repeats the value, which may be secret.
-#[derive(Debug)]
-pub(super) struct FieldFault {
-    /// For example `requests[1].attributes.user`; empty for the whole value.
-    pub(super) path: String,
-    pub(super) detail: String,
+/// Returns the error; `None` if a value of this type can be read.
+pub(super) fn find<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<Fault> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let error = serde_path_to_error::deserialize::<_, T>(&mut json).err()?;
+    let mut path: Vec<String> = Vec::new();
+    if error.path().iter().len() > 0 {
+        path.push(error.path().to_string());
+    }
+    let error = error.into_inner();
+    if !error.is_data() {
+        return Some(Fault::Syntax(error));
+    }
+    let detail = detail(&error);
+    // The path ends with the object of such a field.
+    let missing =
+        ["missing field `", "duplicate field `"].iter().find_map(|start| detail.strip_prefix(start));
+    path.extend(missing.and_then(|field| field.strip_suffix('`')).map(str::to_owned));
+    Some(Fault::Field { path: path.join("."), detail })
 }
 
-impl Node {
-    /// Reads a value of this type from the tree.
-    ///
-    /// # Errors
-    ///
-    /// If the tree has another form.
-    pub(super) fn read<'de, T: Deserialize<'de>>(&self) -> Result<T, FieldFault> {
-        serde_path_to_error::deserialize(self).map_err(|error| {
-            let outer = if error.path().iter().len() == 0 { String::new() } else { error.path().to_string() };
-            let FieldFault { path: inner, detail } = error.into_inner();
-            let separator = if outer.is_empty() || inner.is_empty() { "" } else { "." };
-            FieldFault { path: format!("{outer}{separator}{inner}"), detail }
-        })
+/// Returns the message without its line, which names no field, and without the wrong value.
+fn detail(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&place).unwrap_or(&text);
+    if !["invalid type: ", "invalid value: "].iter().any(|start| text.starts_with(start)) {
+        return text.to_owned();
     }
-}
-
-impl FieldFault {
-    fn new(detail: impl fmt::Display) -> Self {
-        Self { path: String::new(), detail: detail.to_string() }
-    }
-}
-
-impl fmt::Display for FieldFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
-    }
-}
-
-impl std::error::Error for FieldFault {}
-
-impl de::Error for FieldFault {
-    fn custom<T: fmt::Display>(detail: T) -> Self {
-        Self::new(detail)
-    }
-
-    fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        // Serde says "a sequence" for what JSON calls a list.
-        let expected = expected.to_string();
-        Self::new(format_args!("expected {}", if expected == "a sequence" { "a list" } else { &expected }))
-    }
-
-    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format_args!("expected {expected}"))
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        Self { path: field.to_owned(), ..Self::new(format_args!("missing field `{field}`")) }
-    }
-
-    fn duplicate_field(field: &'static str) -> Self {
-        Self { path: field.to_owned(), ..Self::new(format_args!("duplicate field `{field}`")) }
-    }
-
-    /// The path to the name of a field ends with that name.
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let expected: Vec<String> = expected.iter().map(|name| format!("`{name}`")).collect();
-        let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(" or ") };
-        Self::new(format_args!("unknown field `{field}`, expected {expected}"))
-    }
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Anything;
-
-        impl<'de> Visitor<'de> for Anything {
-            type Value = Node;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-
-            fn visit_unit<E>(self) -> Result<Node, E> {
-                Ok(Node::Null)
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-                Ok(Node::Bool(value))
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-                Ok(Node::Unsigned(value))
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-                Ok(Node::Signed(value))
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-                Ok(Node::Float(value))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Node, E> {
-                Ok(Node::Text(text.to_owned()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = list.next_element()? {
-                    items.push(item);
-                }
-                Ok(Node::List(items))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Node::Fields(fields))
-            }
-        }
-
-        deserializer.deserialize_any(Anything)
-    }
-}
-
-/// It does not lend data, so that types that borrow from a body can also be read from it.
-impl<'de> Deserializer<'de> for &Node {
-    type Error = FieldFault;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldFault> {
-        match self {
-            Node::Null => visitor.visit_unit(),
-            Node::Bool(value) => visitor.visit_bool(*value),
-            Node::Unsigned(value) => visitor.visit_u64(*value),
-            Node::Signed(value) => visitor.visit_i64(*value),
-            Node::Float(value) => visitor.visit_f64(*value),
-            Node::Text(text) => visitor.visit_str(text),
-            Node::List(items) => visitor.visit_seq(SeqDeserializer::new(items.iter())),
-            Node::Fields(fields) => {
-                let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
-                visitor.visit_map(MapDeserializer::new(fields))
-            }
-        }
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
-        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
-impl IntoDeserializer<'_, FieldFault> for &Node {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
+    // Serde says "a sequence" for what JSON calls a list.
+    match text.rsplit_once(", expected ") {
+        Some((_, "a sequence")) => "expected a list".to_owned(),
+        Some((_, expected)) => format!("expected {expected}"),
+        None => "expected another value".to_owned(),
     }
 }

@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 use tollgate::{Quota, QuotaError};
 
 pub(crate) use self::attributes::{attributes, some_attributes};
-use self::fault::{FieldFault, Node};
+use self::fault::Fault;
 
 /// The error in a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,30 +33,25 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField
 
 /// Finds the error in a body that could not be read.
 #[cold]
-fn wrong<'a, T: Deserialize<'a>>(body: &[u8], error: &serde_json::Error) -> BadField {
+fn wrong<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> BadField {
     let bad_body = |detail| BadField { field: "body".to_owned(), detail };
     if body.is_empty() {
         return bad_body(format!("the body is empty; expected {}", expected::<T>()));
     }
-    let no_json = |error: &serde_json::Error| bad_body(format!("no JSON: {error}"));
-    let node = match Node::deserialize(&mut serde_json::Deserializer::from_slice(body)) {
-        Ok(node) => node,
-        Err(error) => return no_json(&error),
-    };
-    match node.read::<Object<T>>() {
-        Err(FieldFault { path, detail }) if path.is_empty() => bad_body(detail),
-        Err(FieldFault { path, detail }) => BadField { field: path, detail },
+    match fault::find::<Object<T>>(body) {
+        Some(Fault::Field { path, detail }) if path.is_empty() => bad_body(detail),
+        Some(Fault::Field { path, detail }) => BadField { field: path, detail },
+        Some(Fault::Syntax(error)) => bad_body(format!("no JSON: {error}")),
         // The object is valid, but something follows it.
-        Ok(_) => no_json(error),
+        None => bad_body(format!("no JSON: {error}")),
     }
 }
 
 /// Returns the expected form by its first field: the one that an empty object lacks.
 fn expected<'a, T: Deserialize<'a>>() -> &'static str {
-    let missing = Node::Fields(Vec::new()).read::<Object<T>>().err().map(|fault| fault.path);
-    match missing.as_deref() {
-        Some("attributes") => r#"{"attributes": {...}}"#,
-        Some("requests") => r#"{"requests": [...]}"#,
+    match fault::find::<Object<T>>(b"{}") {
+        Some(Fault::Field { path, .. }) if path == "attributes" => r#"{"attributes": {...}}"#,
+        Some(Fault::Field { path, .. }) if path == "requests" => r#"{"requests": [...]}"#,
         _ => "an object",
     }
 }
