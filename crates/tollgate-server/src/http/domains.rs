@@ -12,7 +12,7 @@ use serde_json::Value;
 use tollgate_envoy::{Code, JsonError};
 
 use super::operation::{Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, later};
-use super::policies::NotLive;
+use super::reloads::{NotLive, ReloadBody};
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
 use crate::access::scope::Scope;
@@ -28,6 +28,8 @@ pub(super) const PATH: &str = "/json";
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Domains")]
 struct DomainsBody<'a> {
+    /// What decides: `domains`. Without the limits of envoyproxy/ratelimit, it is `policies`.
+    decides: &'static str,
     /// Counted from 1 since the process started.
     version: u64,
     /// The folder that they are from.
@@ -35,7 +37,10 @@ struct DomainsBody<'a> {
     /// Why the files as last read are not live; absent if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_live: Option<NotLive>,
-    /// In the order of their names. They decide instead of policies.
+    /// The last ten reloads, the latest one first; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reloads: Vec<ReloadBody>,
+    /// In the order of their names.
     domains: Vec<DomainBody<'a>>,
 }
 
@@ -86,7 +91,8 @@ impl Edge {
             live.limits_by_name().map(|(name, limits)| DomainBody { name, limits }).collect();
         domains.sort_unstable_by_key(|domain| domain.name);
         let (version, source) = (envoy.version(), envoy.source());
-        let body = DomainsBody { version, source, not_live: self.not_live(), domains };
+        let (not_live, reloads) = (self.not_live(), self.last_reloads());
+        let body = DomainsBody { decides: "domains", version, source, not_live, reloads, domains };
         Ok(reply::json(StatusCode::OK, &body))
     }
 

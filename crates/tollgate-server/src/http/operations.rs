@@ -9,7 +9,8 @@ use super::dialects::Dialect;
 use super::operation::{
     Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, UNAVAILABLE, UNCOUNTABLE, later,
 };
-use super::policies::{PoliciesBody, ReloadReply};
+use super::policies::PoliciesBody;
+use super::reloads::ReloadReply;
 use super::wire::{
     BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, ReceiptRequest,
     RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest,

@@ -1,29 +1,22 @@
-//! The live policies for administrators, and reloads.
+//! The live policies for administrators.
 
-use std::sync::Arc;
-
-use http::{Request, StatusCode};
-use hyper::body::Incoming;
+use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{Clock, CountDenied, SystemClock};
 use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec};
 
-use super::wire::ReloadRequest;
+use super::reloads::{NotLive, ReloadBody};
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
 use crate::answer::rejection::Rejection;
-use crate::answer::rejection_kind::RejectionKind;
-use crate::live::cause::Cause;
-use crate::live::reload;
-use crate::live::target::ReloadResult;
-use crate::net::body;
-use crate::request::json;
 
-/// The live policies.
+/// The live policies, if policies decide.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Policies")]
 pub(super) struct PoliciesBody<'a> {
+    /// What decides: `policies`. With the limits of envoyproxy/ratelimit, it is `domains`, and the body lists these.
+    decides: &'static str,
     /// Counted from 1 since the process started.
     version: u64,
     /// The file that they are from, or `flags`.
@@ -35,19 +28,13 @@ pub(super) struct PoliciesBody<'a> {
     /// Why the file as last read is not live; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_live: Option<NotLive>,
+    /// The last ten reloads, the latest one first; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reloads: Vec<ReloadBody>,
     /// What happens to requests that no policy matches: `allow` or `deny`.
     unmatched: &'static str,
     /// Exempt ones first.
     policies: Vec<PolicyBody<'a>>,
-}
-
-/// A file that did not become live.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct NotLive {
-    /// When it was read, in Unix milliseconds.
-    since: i64,
-    /// Its problems, one per line, or the reason why it cannot be read.
-    error: String,
 }
 
 /// A policy. Its match only shows attributes, because values may be secret.
@@ -111,65 +98,28 @@ struct PolicySettings {
     deny_status: u16,
 }
 
-/// The result of a reload.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct ReloadReply {
-    /// Whether other policies are live now.
-    replaced: bool,
-    /// The version that is live.
-    version: u64,
-}
-
 impl Edge {
-    /// A caller that may use only some policies sees only these, and no problems of the file, which may name others.
+    /// A caller that may use only some policies sees only these, and no reloads, which may name others.
     pub(super) fn policies(&self, caller: &Caller) -> Result<Reply, Rejection> {
         let live = self.engine()?.live();
         let age = SystemClock.now().since(live.since());
         let policies = live.policies().as_slice().iter().filter(|policy| caller.may_touch(policy.name()));
+        let (not_live, reloads) = match caller.may_touch_all() {
+            Ok(()) => (self.not_live(), self.last_reloads()),
+            Err(_) => (None, Vec::new()),
+        };
         let body = PoliciesBody {
+            decides: "policies",
             version: live.version(),
             source: live.source(),
             since: live.since().as_unix_millis(),
             age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
-            not_live: self.not_live().filter(|_| caller.may_touch_all().is_ok()),
+            not_live,
+            reloads,
             unmatched: live.policies().unmatched().unwrap_or_default().name(),
             policies: policies.map(PolicyBody::new).collect(),
         };
         Ok(reply::json(StatusCode::OK, &body))
-    }
-
-    /// Returns why the file as last read is not live, if so.
-    pub(super) fn not_live(&self) -> Option<NotLive> {
-        let (since, failure) = self.reloads.as_ref()?.state().failed()?;
-        Some(NotLive { since: since.as_unix_millis(), error: failure.to_string() })
-    }
-
-    pub(super) async fn reload(
-        &self,
-        caller: &Caller,
-        request: Request<Incoming>,
-    ) -> Result<Reply, Rejection> {
-        let body = body::read(request, &self.budget).await?;
-        caller.may_touch_all()?;
-        if !body.is_empty() {
-            let ReloadRequest {} = json::read(&body)?;
-        }
-        let Some(reloads) = &self.reloads else {
-            return Err(Rejection::new(
-                RejectionKind::Conflict,
-                "the limits come from flags, so there is no file to reload",
-            ));
-        };
-        match reload::reload(Arc::clone(reloads), Cause::Request).await {
-            Some(Ok(ReloadResult::Replaced(version))) => {
-                Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: true, version }))
-            }
-            Some(Ok(ReloadResult::Unchanged(version))) => {
-                Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: false, version }))
-            }
-            Some(Err(error)) => Err(Rejection::new(RejectionKind::InvalidFile, error.to_string())),
-            None => Err(Rejection::new(RejectionKind::Unavailable, "the reload was cut short")),
-        }
     }
 }
 

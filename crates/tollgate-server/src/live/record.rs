@@ -121,8 +121,7 @@ impl ReloadState {
     }
 
     /// Returns the last reloads, the latest one first.
-    #[cfg(test)]
-    fn records(&self) -> Vec<Arc<ReloadRecord>> {
+    pub(crate) fn records(&self) -> Vec<Arc<ReloadRecord>> {
         lock(&self.records).iter().rev().cloned().collect()
     }
 

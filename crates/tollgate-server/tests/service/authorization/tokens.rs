@@ -85,7 +85,11 @@ fn a_principal_sees_only_the_policies_that_it_may_use() {
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("t", &line));
     let server = Server::start(&["--config", &policies, "--tokens", &tokens]);
     let bearer = format!("Authorization: Bearer {token}");
-    let view = ask(server.admin, "GET", "/v1/policies", &["Host: x", &bearer], "").json();
+    let view = || ask(server.admin, "GET", "/v1/policies", &["Host: x", &bearer], "").json();
+    folder.write("p.yaml", &POLICIES.replace("1000000", "2000000"));
+    until("a reload, which may name other policies", || view()["version"] == 2);
+    let view = view();
+    assert_eq!(view.get("reloads"), None);
     let names: Vec<&Value> =
         view["policies"].as_array().expect("a list").iter().map(|it| &it["name"]).collect();
     assert_eq!(names, ["search"]);

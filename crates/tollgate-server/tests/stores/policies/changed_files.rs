@@ -65,7 +65,7 @@ fn a_slowly_written_file_goes_live_as_a_whole() {
             file.write_all(piece.as_bytes()).expect("a file can be written");
         }
         drop(file);
-        let live = || String::from_utf8(server.admin_get("/v1/policies").body).expect("text");
+        let live = || server.admin_get("/v1/policies").json()["policies"].to_string();
         until("it is whole", || live().matches("2/1d").count() == 3);
         assert_eq!(live_version(&server), 2);
         server.signal("TERM");

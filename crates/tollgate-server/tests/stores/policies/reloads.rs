@@ -71,7 +71,17 @@ fn an_invalid_file_changes_nothing_and_is_reported_until_it_is_valid() {
     until("a good file counts at once", || live_limit(&server) == 3);
     assert_eq!((live_version(&server), server.get("/readyz").body), (2, b"ready\n".to_vec()));
     assert_eq!(server.metric("tollgate_policies_in_step"), Some(1.0));
-    assert_eq!(server.admin_get("/v1/policies").json().get("not_live"), None);
+    let live = server.admin_get("/v1/policies").json();
+    assert_eq!((&live["decides"], live.get("not_live")), (&json!("policies"), None));
+    let reload = &live["reloads"][0];
+    assert_eq!((&reload["outcome"], &reload["version"]), (&json!("replaced"), &json!(2)));
+    assert_eq!(reload["changes"], "changed `all`: quotas [2/1d@first_hit] -> [3/1d@first_hit]");
+    let failed =
+        live["reloads"].as_array().expect("a list").iter().find(|reload| reload["outcome"] == "failed");
+    assert!(
+        failed.is_some_and(|reload| reload["error"].as_str().is_some_and(|error| !error.is_empty())),
+        "{live}"
+    );
     server.signal("TERM");
     let (_, log) = server.wait();
     assert!(log.contains("t.yaml:1:") && log.contains("colour"), "every error is in the log: {log}");

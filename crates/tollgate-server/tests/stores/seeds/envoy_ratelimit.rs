@@ -285,7 +285,7 @@ fn the_live_domains_are_listed_and_unchanged_files_replace_nothing() {
     let server = serve(&[], &["--import", "envoy-ratelimit", path]);
     let live = || server.admin_get("/v1/policies").json();
     let domains = json!([{ "name": "bar", "limits": 0 }, { "name": "shop", "limits": 1 }]);
-    assert_eq!(live(), json!({ "version": 1, "source": path, "domains": domains }));
+    assert_eq!(live(), json!({ "decides": "domains", "version": 1, "source": path, "domains": domains }));
     let reload = || server.admin_post("/v1/policies/reload", "{}").json();
     assert_eq!(reload(), json!({ "replaced": false, "version": 1 }));
     fs::write(folder.join("config.yaml"), format!("# new\n{limits}")).expect("a file can be written");
@@ -296,8 +296,10 @@ fn the_live_domains_are_listed_and_unchanged_files_replace_nothing() {
     assert_eq!(live()["version"], 2);
     fs::write(folder.join("config.yaml"), "domain: shop\nfoo: 1\n").expect("a file can be written");
     assert_eq!(server.admin_post("/v1/policies/reload", "{}").status, 422);
-    let not_live = live()["not_live"]["error"].to_string();
-    assert!(not_live.contains("unknown key `foo`"), "{not_live}");
+    let live = live();
+    for error in [&live["not_live"]["error"], &live["reloads"][0]["error"]] {
+        assert!(error.to_string().contains("unknown key `foo`"), "{live}");
+    }
 }
 
 #[test]
