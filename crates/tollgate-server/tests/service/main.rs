@@ -20,6 +20,7 @@ mod grpc;
 mod grpc_client;
 mod hostile;
 mod http2;
+mod http_examples;
 mod lifecycle;
 mod log_flood;
 mod manual;

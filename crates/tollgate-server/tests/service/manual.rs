@@ -11,6 +11,7 @@ use clap::{Arg, Command, CommandFactory};
 use serde_json::Value;
 use tollgate_server::args::Args;
 
+use crate::http_examples::{POLICIES, examples};
 use crate::metrics::{family, scrapes};
 use crate::support::Server;
 
@@ -39,21 +40,21 @@ fn the_page_of_the_http_api_is_current() {
     ];
     let document = Server::start(&all_operations).admin_get("/openapi.json").json();
     let mut reference = String::from("\n## Every operation\n");
-    for (path, methods) in document["paths"].as_object().unwrap() {
-        // What has the words of GET is the same under another method.
-        let is_repeated = |method: &str, operation: &Value| {
-            method != "get" && operation["summary"] == methods["get"]["summary"]
-        };
-        let own = methods.as_object().unwrap().iter();
-        for (method, operation) in own.filter(|(method, operation)| !is_repeated(method, operation)) {
-            operation_of(&method.to_uppercase(), path, operation, &mut reference);
-        }
+    let operations = operations(&document);
+    let common = common_answers(&operations, &mut reference);
+    let examples = examples();
+    for (name, operation) in &operations {
+        operation_of(name, operation, &common, &examples[&**name], &mut reference);
     }
     reference.push_str("\n## Every body\n");
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         body(name, schema, &mut reference);
     }
     expect_reference("http.md", &reference);
+    assert!(
+        fs::read_to_string(page("http.md")).unwrap().contains(POLICIES),
+        "the page has the file of its examples"
+    );
 }
 
 /// By the first words that a line has whatever it is about. In all crates, because the service is made of them.
@@ -216,23 +217,70 @@ fn entry(argument: &Arg) -> String {
     entry
 }
 
+/// Returns the operations by name, such as `GET /metrics`.
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap().iter();
+    let operations = paths.flat_map(|(path, methods)| {
+        // What has the words of GET is the same under another method.
+        let is_repeated = |method: &str, operation: &Value| {
+            method != "get" && operation["summary"] == methods["get"]["summary"]
+        };
+        let own = methods.as_object().unwrap().iter();
+        own.filter(move |(method, operation)| !is_repeated(method, operation))
+            .map(move |(method, operation)| (format!("{} {path}", method.to_uppercase()), operation))
+    });
+    operations.collect()
+}
+
+/// Returns the rows for the answers of an operation: the status, the type of the body, and the meaning.
+fn answers(operation: &Value) -> Vec<[String; 3]> {
+    let replies = operation["responses"].as_object().unwrap().iter();
+    let answers = replies.flat_map(|(status, reply)| {
+        let content = reply["content"].as_object().into_iter().flatten().next();
+        let body = content.and_then(|(_, content)| reference(&content["schema"])).unwrap_or_default();
+        let description = cell(&reply["description"]);
+        let meanings: Vec<String> = description.split(". Or: ").map(str::to_owned).collect();
+        meanings.into_iter().map(move |meaning| [status.clone(), body.clone(), meaning])
+    });
+    answers.collect()
+}
+
+/// A section with the answers that many operations have. Returns these.
+fn common_answers(operations: &[(String, &Value)], page: &mut String) -> Vec<[String; 3]> {
+    const MANY: usize = 5;
+    let mut having = BTreeMap::<[String; 3], Vec<&str>>::new();
+    for (name, operation) in operations {
+        answers(operation).into_iter().for_each(|answer| having.entry(answer).or_default().push(name));
+    }
+    having.retain(|_, names| names.len() >= MANY);
+    page.push_str("\n### Answers of many operations\n\n| Status | Body | Means |\n|---|---|---|\n");
+    for [status, body, meaning] in having.keys() {
+        writeln!(page, "| {status} | {body} | {meaning} |").unwrap();
+    }
+    having.into_keys().collect()
+}
+
 /// A section with what an operation does, where it is served, what it takes and how it answers.
-fn operation_of(method: &str, path: &str, operation: &Value, page: &mut String) {
+fn operation_of(name: &str, operation: &Value, common: &[[String; 3]], example: &str, page: &mut String) {
     let listeners: Vec<_> =
         operation["tags"].as_array().unwrap().iter().map(|tag| tag.as_str().unwrap()).collect();
     let summary = operation["summary"].as_str().unwrap();
-    write!(page, "\n### {method} {path}\n\n{summary}. Listeners: {}.", listeners.join(", ")).unwrap();
+    write!(page, "\n### {name}\n\n{summary}. Listeners: {}.", listeners.join(", ")).unwrap();
     if let Some(body) = reference(&operation["requestBody"]["content"]["application/json"]["schema"]) {
         write!(page, " Body: {body}.").unwrap();
     }
-    page.push_str("\n\n| Status | Body | Means |\n|---|---|---|\n");
-    for (status, reply) in operation["responses"].as_object().unwrap() {
-        let content = reply["content"].as_object().into_iter().flatten().next();
-        let body = content.and_then(|(_, content)| reference(&content["schema"])).unwrap_or_default();
-        for meaning in cell(&reply["description"]).split(". Or: ") {
-            writeln!(page, "| {status} | {body} | {meaning} |").unwrap();
-        }
+    let (common, own): (Vec<_>, Vec<_>) =
+        answers(operation).into_iter().partition(|answer| common.contains(answer));
+    let statuses: BTreeSet<&str> = common.iter().map(|[status, ..]| status.as_str()).collect();
+    if !statuses.is_empty() {
+        let statuses = statuses.into_iter().collect::<Vec<_>>().join(", ");
+        write!(page, " Also [answers of many operations](#answers-of-many-operations): {statuses}.").unwrap();
     }
+    page.push_str("\n\n| Status | Body | Means |\n|---|---|---|\n");
+    for [status, body, meaning] in own {
+        writeln!(page, "| {status} | {body} | {meaning} |").unwrap();
+    }
+    write!(page, "\n{example}").unwrap();
 }
 
 /// A section with the fields of a body, or with the values of a word.

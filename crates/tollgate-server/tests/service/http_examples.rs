@@ -1,0 +1,165 @@
+//! An example of each operation of the HTTP API: a command, and the answer of a real service.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use std::collections::BTreeMap;
+
+use crate::support::folder::Folder;
+use crate::support::{Connection, Server, get, tollgate};
+
+/// What the service of the examples limits.
+pub(crate) const POLICIES: &str = "policies:
+  - { name: users, match: { user: { present: true } }, key: [user], quotas: [5/1m] }
+  - { name: paths, match: { path: { present: true } }, key: [ip, path], quotas: [100/1m] }
+";
+
+/// Operations and their requests: the port, the target, and the body or a header. They run in this order.
+const REQUESTS: [(&str, u16, &str, Input); 19] = [
+    (
+        "GET /forward-auth",
+        8080,
+        "/forward-auth",
+        Input::Headers(&[
+            "X-Forwarded-Method: GET",
+            "X-Forwarded-Uri: /search?q=a",
+            "X-Forwarded-Host: shop.example",
+            "X-Forwarded-For: 192.0.2.7",
+        ]),
+    ),
+    ("GET /healthz", 8080, "/healthz", Input::Nothing),
+    ("GET /readyz", 8080, "/readyz", Input::Nothing),
+    ("GET /v1/check", 8080, "/v1/check?user=alice&cost=2", Input::Nothing),
+    ("POST /v1/check", 8080, "/v1/check", Input::Body(r#"{"attributes": {"user": "alice"}, "cost": 4}"#)),
+    (
+        "POST /v1/check/batch",
+        8080,
+        "/v1/check/batch",
+        Input::Body(
+            r#"{"requests": [{"attributes": {"user": "bob"}}, {"attributes": {"user": "bob"}, "cost": 9}]}"#,
+        ),
+    ),
+    ("POST /v1/peek", 8080, "/v1/peek", Input::Body(r#"{"attributes": {"user": "alice"}}"#)),
+    ("POST /v1/settle", 8080, "/v1/settle", Input::Body(r#"{"receipt": "RECEIPT", "cost": 1}"#)),
+    ("POST /v1/refund", 8090, "/v1/refund", Input::Body(r#"{"receipt": "RECEIPT"}"#)),
+    ("POST /v1/record", 8090, "/v1/record", Input::Body(r#"{"attributes": {"user": "dave"}, "cost": 7}"#)),
+    (
+        "POST /v1/record/batch",
+        8090,
+        "/v1/record/batch",
+        Input::Body(r#"{"requests": [{"attributes": {"user": "erin"}, "cost": 2}]}"#),
+    ),
+    ("POST /v1/reset", 8090, "/v1/reset", Input::Body(r#"{"attributes": {"user": "dave"}}"#)),
+    ("POST /v1/set", 8090, "/v1/set", Input::Body(r#"{"attributes": {"user": "dave"}, "used": 4}"#)),
+    ("POST /v1/policies/reload", 8090, "/v1/policies/reload", Input::Body("{}")),
+    ("GET /v1/policies", 8090, "/v1/policies", Input::Nothing),
+    ("GET /v1/policies/schema", 8090, "/v1/policies/schema", Input::Nothing),
+    ("GET /metrics", 8090, "/metrics", Input::Nothing),
+    ("GET /openapi.json", 8090, "/openapi.json", Input::Nothing),
+    ("POST /v1/clock", 8090, "/v1/clock", Input::Body(r#"{"advance_ms": 60000}"#)),
+];
+
+enum Input {
+    Nothing,
+    Headers(&'static [&'static str]),
+    Body(&'static str),
+}
+
+/// A minute, which is the window of the examples.
+const MINUTE: u64 = 60_000;
+
+/// The start of the window that the page shows.
+const SHOWN_START: u64 = 1_795_824_000_000;
+
+/// Returns the example of each operation. Times are those of one fixed minute, so that the page stays the same.
+pub(crate) fn examples() -> BTreeMap<&'static str, String> {
+    let folder = Folder::new();
+    folder.write("tollgate.yaml", POLICIES);
+    let mut command = tollgate();
+    command.current_dir(folder.root());
+    let proxies = ["--trusted-proxy", "127.0.0.0/8"];
+    let server =
+        Server::start_by(command, &[&["--config", "tollgate.yaml", "--test-clock"], &proxies[..]].concat());
+    let advance = |millis: u64| {
+        let reply = server.admin_post("/v1/clock", &format!(r#"{{"advance_ms": {millis}}}"#)).json();
+        reply["now"].as_u64().unwrap()
+    };
+    let now = advance(0);
+    // The middle of the next minute.
+    let start = (now / MINUTE + 1) * MINUTE;
+    advance(start + MINUTE / 2 - now);
+    let ask = |port: u16, request: &[u8]| {
+        let address = if port == 8080 { server.public } else { server.admin };
+        Connection::open(address).ask(request).body
+    };
+    let receipt = || {
+        let body = r#"{"attributes": {"user": "carol"}, "cost": 3, "receipt": true}"#;
+        let decision = server.post("/v1/check", body).json();
+        decision["receipt"].as_str().unwrap().to_owned()
+    };
+    let examples = REQUESTS.into_iter().map(|(operation, port, target, input)| {
+        let url = format!("127.0.0.1:{port}{target}");
+        let url = if target.contains('?') { format!("'{url}'") } else { url };
+        let (command, request) = match input {
+            Input::Nothing => (format!("curl {url}"), get(target)),
+            Input::Headers(headers) => {
+                let shown: String = headers.iter().map(|header| format!(" -H '{header}'")).collect();
+                let sent: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+                let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{sent}\r\n");
+                (format!("curl{shown} {url}"), request.into_bytes())
+            }
+            Input::Body(body) => {
+                let sent = if body.contains("RECEIPT") {
+                    body.replace("RECEIPT", &receipt())
+                } else {
+                    body.to_owned()
+                };
+                (format!("curl --json '{body}' {url}"), crate::support::post(target, &sent))
+            }
+        };
+        let answer = String::from_utf8(ask(port, &request)).unwrap();
+        (operation, format!("```console\n$ {command}\n{}\n```\n", shortened(&at_fixed_times(&answer, start))))
+    });
+    examples.collect()
+}
+
+/// Replaces the times in an answer, and what is random.
+fn at_fixed_times(answer: &str, start: u64) -> String {
+    let mut text = answer.to_owned();
+    for offset in [0, MINUTE / 2, MINUTE, MINUTE * 3 / 2] {
+        text = text.replace(&(start + offset).to_string(), &(SHOWN_START + offset).to_string());
+    }
+    for (field, shown) in [("since", SHOWN_START), ("at", SHOWN_START), ("age_ms", MINUTE / 2)] {
+        text = with(&text, field, |value| value.parse::<u64>().is_ok(), &shown.to_string());
+    }
+    with(&text, "receipt", |value| value.len() > 40, "\"...\"")
+}
+
+/// Replaces each value of a field, if it is one of these.
+fn with(text: &str, field: &str, is_replaced: impl Fn(&str) -> bool, shown: &str) -> String {
+    let name = format!("\"{field}\":");
+    let mut parts = text.split(&name);
+    let mut replaced = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find([',', '}']).unwrap_or(part.len());
+        let (value, rest) = part.split_at(end);
+        replaced.extend([&*name, if is_replaced(value) { shown } else { value }, rest]);
+    }
+    replaced
+}
+
+/// Returns the answer itself, or the beginning of a long one.
+fn shortened(answer: &str) -> String {
+    const LINES: usize = 3;
+    const CHARACTERS: usize = 300;
+    const MAX_CHARACTERS: usize = 700;
+    let mut lines = answer.lines();
+    let first: Vec<String> = (&mut lines)
+        .take(LINES)
+        .map(|line| match line.len() > MAX_CHARACTERS {
+            true => format!("{}...", &line[..CHARACTERS]),
+            false => line.to_owned(),
+        })
+        .collect();
+    let more = if lines.next().is_some() { "\n..." } else { "" };
+    format!("{}{more}", first.join("\n"))
+}
