@@ -1,0 +1,169 @@
+//! What decides: policies from files, flags or the settings of another system, or the limits of Envoy's service.
+
+use std::path::PathBuf;
+
+use tollgate::{CountDenied, OnStoreFailure};
+use tollgate_envoy::ChargingMode;
+use tollgate_policy::{Policies, Warning};
+use tollgate_redis::{AcrossSlots, KeyLayout};
+
+use super::error::SettingsError;
+use super::flags;
+use super::import::{Import, ImportedDomains, ImportedSettings};
+use super::{InitialPolicies, InitialRules};
+use crate::args::{self, AnswerSystem, Flag, MetricAliases, ServeArgs};
+use crate::decide::policy_files::PolicyFiles;
+use crate::store::fit::{StoreFit, StoreFlags};
+use crate::store::{StoreSetup, joined_values};
+
+/// The settings that depend on where the policies come from.
+pub(super) struct ResolvedRules {
+    pub(super) rules: InitialRules,
+    pub(super) source: Box<str>,
+    pub(super) notes: Vec<String>,
+    pub(super) store: Option<StoreSetup>,
+    pub(super) dialect: Option<AnswerSystem>,
+}
+
+/// Resolves policies from files, and the store that the files or a flag name.
+pub(super) fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
+    let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
+    let flags = StoreFlags::new(url.as_ref(), &args.store_args.keys, &args.cluster);
+    let (file, config) = PolicyFiles::load(paths, &flags)?;
+    let (file_store, layout) = (config.store(), file.layout());
+    let across_slots = flags.across_slots(file_store);
+    let store = match (&url, file_store) {
+        (Some(url), file_store) => Some(StoreSetup::of(url.clone(), file_store, layout, &args.store_args)?),
+        (None, Some(file_store)) => Some(StoreSetup::of_file(file_store, layout, &args.store_args)?),
+        (None, None) => None,
+    };
+    let store = store.map(|store| store.across_slots(across_slots));
+    let other_store = file_store.is_some() && args.store.is_some();
+    let (source, warnings) = (file.name().into(), file.warnings(&config));
+    let policies = config.into_policies();
+    let rules = InitialRules::Policies(InitialPolicies { policies, file: Some(file), warnings, other_store });
+    Ok(ResolvedRules { rules, source, notes: Vec::new(), store, dialect: None })
+}
+
+pub(super) fn from_flags(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
+    let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
+    let on_store_failure = on_store_failure(args)?.unwrap_or(OnStoreFailure::Open);
+    let policies = flags::policies(
+        args.limits.iter().flat_map(|limits| limits.0.clone()).collect(),
+        &args.key,
+        count_denied,
+        on_store_failure,
+    )?;
+    let layout = args.store_args.keys.store_layout.as_ref();
+    if layout.is_some() && args.key.is_empty() {
+        return Err(SettingsError::LayoutWithoutKey);
+    }
+    let store = args.store.as_ref().map(|url| StoreSetup::new(url, layout, &args.store_args));
+    let store = store.transpose()?;
+    let store = store.map(|store| fitting(store, &policies, args)).transpose()?;
+    let warnings = joined_values::warnings(&policies, layout);
+    let rules = InitialRules::without_file(policies, warnings);
+    Ok(ResolvedRules { rules, source: flags::SOURCE.into(), notes: Vec::new(), store, dialect: None })
+}
+
+/// Resolves the settings of another system. Flags override them.
+pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
+    let charging = if args.count_denied { ChargingMode::Each } else { ChargingMode::AllOrNothing };
+    let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?)? {
+        ImportedSettings::Policies(imported) => imported,
+        ImportedSettings::Domains(imported) => return from_domains(imported, args),
+    };
+    let layout = args.store_args.keys.store_layout.as_ref().unwrap_or(&imported.layout);
+    let store = match (&args.store, &imported.store) {
+        (Some(url), _) => StoreSetup::new(url, Some(layout), &args.store_args)?,
+        (None, Some((place, url))) => {
+            let url = url.expose().parse();
+            let url = url.map_err(|source| SettingsError::ImportedStoreUrl { place, source })?;
+            StoreSetup::of(url, None, Some(layout), &args.store_args)?
+        }
+        (None, None) => return Err(SettingsError::StoreMissing),
+    };
+    if let (Some(asked), Some(imported)) = (args.answers, imported.dialect)
+        && asked != imported
+    {
+        return Err(SettingsError::OtherAnswers { asked, imported });
+    }
+    let store = fitting(store, &imported.policies, args)?;
+    let warnings = joined_values::warnings(&imported.policies, store.layout.as_ref());
+    let rules = InitialRules::without_file(imported.policies, warnings);
+    let (source, notes) = (imported.source, imported.notes);
+    Ok(ResolvedRules { rules, source, notes, store: Some(store), dialect: imported.dialect })
+}
+
+/// Resolves limits of Envoy's service, which decide instead of policies.
+fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
+    let ImportedDomains { mut initial, store, prefix, mut notes } = imported;
+    if args.metric_aliases != Some(MetricAliases::EnvoyRatelimit) {
+        initial.settings.hits = None;
+    }
+    initial.settings.max_value_bytes = Some(args.max_attribute_bytes.get());
+    let url = match (&args.store, store) {
+        (Some(url), _) => Some(StoreSetup::url_of_flag(url)?),
+        (None, Some(url)) => Some(
+            url.expose()
+                .parse()
+                .map_err(|source| SettingsError::ImportedStoreUrl { place: "REDIS_URL", source })?,
+        ),
+        (None, None) => None,
+    };
+    if url.is_some() {
+        notes.push(format!("while the store is down, on_store_failure is `{}`", initial.on_store_failure));
+    }
+    // Our own keys by default: those of envoyproxy/ratelimit let clients choose values that share a counter.
+    let layout = args.store_args.keys.store_layout.as_ref();
+    let is_theirs = layout.is_some_and(|layout| *layout == KeyLayout::ENVOY_RATELIMIT);
+    if layout.is_some() && !is_theirs {
+        return Err(SettingsError::LayoutOfOthers);
+    }
+    let store = url.map(|url| StoreSetup::of(url, None, layout, &args.store_args)).transpose()?;
+    // The keys of one request are in different slots of a Cluster.
+    let across_slots = args.cluster.store_across_slots.map_or(AcrossSlots::Reserve, Into::into);
+    let needless = match (&store, &args.store_args.keys.store_prefix) {
+        (None, _) => Some("counters are in memory".to_owned()),
+        (Some(_), Some(_)) => Some(format!("`{}` overrides it", Flag("--store-prefix"))),
+        (Some(_), None) => None,
+    };
+    if let (Some(reason), Some(_)) = (needless, &prefix) {
+        notes.push(format!("CACHE_KEY_PREFIX has no effect here: {reason}"));
+    }
+    let store = store.map(|store| match (&args.store_args.keys.store_prefix, prefix) {
+        (None, Some(prefix)) => store.with_prefix(prefix),
+        (None, None) if is_theirs => store.with_prefix(String::new()),
+        _ => store,
+    });
+    let source = format!("environment and {}", initial.files.name()).into();
+    let store = store.map(|store| store.across_slots(across_slots));
+    Ok(ResolvedRules { rules: InitialRules::Domains(initial), source, notes, store, dialect: None })
+}
+
+/// Returns the store if it can count all policies.
+fn fitting(store: StoreSetup, policies: &Policies, args: &ServeArgs) -> Result<StoreSetup, SettingsError> {
+    let flags = StoreFlags::new(Some(&store.url), &args.store_args.keys, &args.cluster);
+    let across_slots = flags.across_slots(None);
+    let fit = StoreFit::new(store.layout.as_ref(), store.url.is_cluster(), across_slots, &store.prefix);
+    fit.check(policies)?;
+    Ok(store.across_slots(across_slots))
+}
+
+/// Returns the flags' setting for outages of the store, if any.
+fn on_store_failure(args: &ServeArgs) -> Result<Option<OnStoreFailure>, SettingsError> {
+    Ok(match (args.failure.on_store_failure, args.failure.local_share) {
+        (Some(args::OnStoreFailure::Local), Some(share)) => Some(OnStoreFailure::Local(share)),
+        (Some(args::OnStoreFailure::Local), None) => return Err(SettingsError::MissingShare),
+        (_, Some(_)) => return Err(SettingsError::NeedlessShare),
+        (Some(args::OnStoreFailure::Open), None) => Some(OnStoreFailure::Open),
+        (Some(args::OnStoreFailure::Closed), None) => Some(OnStoreFailure::Closed),
+        (None, None) => None,
+    })
+}
+
+impl InitialRules {
+    const fn without_file(policies: Policies, warnings: Box<[Warning]>) -> Self {
+        Self::Policies(InitialPolicies { policies, file: None, warnings, other_store: false })
+    }
+}
