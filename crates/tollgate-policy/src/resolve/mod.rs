@@ -1,24 +1,24 @@
 //! From the text of a file to its meaning: fills in defaults, and checks which settings are valid together.
 
+mod files;
+mod quotas;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota, Quota};
+use tollgate::{CountDenied, LocalShare, OnStoreFailure};
 use tollgate_yaml::{At, FilePlace, Position, ProblemKind, Problems, Sources, WrittenText};
 
+use self::files::{as_one, tiers};
+use self::quotas::{Definitions, Scope};
 use crate::file::{
-    AcrossSlots, ClientList, FailureWord, NamedQuotas, PolicyQuotas, QuotaList, RawCost, RawDefaults,
-    RawFile, RawOverride, RawPolicy, RawStore, RawTier, Share,
+    AcrossSlots, ClientList, FailureWord, PolicyQuotas, RawCost, RawDefaults, RawFile, RawPolicy, RawStore,
+    Share,
 };
-use crate::index::Table;
-use crate::limit::{QuotaLists, QuotaSpecs};
-use crate::overrides::OverrideRule;
-use crate::policy::candidate_name;
 use crate::problem::PolicyProblem;
 use crate::{
-    Attributes, Conditions, Config, Cost, CostAttribute, HeaderFormat, HeaderFormats, Identity,
-    LimitAttribute, Mode, OnMissingKey, Override, OverrideTable, Policies, Policy, PolicyKind, StoreSettings,
-    UnmatchedRequests, warning,
+    Attributes, Conditions, Config, Cost, CostAttribute, HeaderFormat, HeaderFormats, Identity, Mode,
+    OnMissingKey, Override, Policies, Policy, PolicyKind, StoreSettings, UnmatchedRequests, warning,
 };
 
 /// The defaults of all policies.
@@ -101,76 +101,6 @@ fn note_name(
         Entry::Occupied(_) => {}
         Entry::Vacant(name) => _ = name.insert(raw.at),
     }
-}
-
-/// The keys that several files may have. Each file adds to the others.
-const JOINED: &[&str] = &["policies", "tiers"];
-
-/// Definitions that policies refer to by name.
-struct Definitions<'a> {
-    tiers: HashMap<Box<str>, QuotaList>,
-    sources: &'a Sources,
-}
-
-/// The tiers of all files.
-fn tiers(
-    tiers: Option<At<NamedQuotas>>,
-    names: &[Box<str>],
-    problems: &mut Problems,
-) -> HashMap<Box<str>, QuotaList> {
-    let mut places = HashMap::<Box<str>, Position>::new();
-    let mut all = HashMap::new();
-    for (key, At { at, value, .. }) in tiers.map(|tiers| tiers.value.0).unwrap_or_default() {
-        match places.get(&key) {
-            Some(first) => {
-                let first = FilePlace::seen_from(at, *first, names);
-                problems.add(at, ProblemKind::DuplicateKey { key, first });
-            }
-            None => {
-                places.insert(key.clone(), at);
-                all.insert(key, value);
-            }
-        }
-    }
-    all
-}
-
-/// Merges all files into one: global settings are given in one of them, and their policies follow each other.
-fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &mut Problems) -> RawFile {
-    // If a file is not YAML, its keys are unknown; report none as missing.
-    if let Some(first) = read.first().filter(|_| read.len() == count)
-        && !read.iter().any(|file| file.value.gives("policies"))
-    {
-        first.value.need(&["policies"], first.at, problems);
-    }
-    let mut given: Vec<(&str, Position)> = Vec::new();
-    for (key, at) in read.iter().flat_map(|file| &file.value.given).filter(|(key, _)| !JOINED.contains(key)) {
-        match given.iter().find(|(other, _)| other == key) {
-            Some((_, first)) => {
-                let (key, first) = ((*key).into(), FilePlace::seen_from(*at, *first, names));
-                problems.add(*at, ProblemKind::DuplicateKey { key, first });
-            }
-            None => given.push((key, *at)),
-        }
-    }
-    let mut all = RawFile::default();
-    for At { value: file, .. } in read {
-        all.store = all.store.or(file.store);
-        all.mode = all.mode.or(file.mode);
-        all.defaults = all.defaults.or(file.defaults);
-        all.unmatched = all.unmatched.or(file.unmatched);
-        all.allow = all.allow.or(file.allow);
-        all.deny = all.deny.or(file.deny);
-        match (&mut all.tiers, file.tiers) {
-            (Some(tiers), Some(more)) => tiers.value.0.extend(more.value.0),
-            (tiers, more) => *tiers = tiers.take().or(more),
-        }
-        match (&mut all.policies, file.policies) {
-            (Some(policies), Some(more)) => policies.value.extend(more.value),
-            (policies, more) => *policies = policies.take().or(more),
-        }
-    }
-    all
 }
 
 /// Returns the policy for a list at the top level of the file.
@@ -362,123 +292,4 @@ fn attribute(name: Option<At<Box<str>>>, problems: &mut Problems) -> Option<Box<
     let At { at, value, .. } = name?;
     let is_name = Attributes::is_name(&value);
     problems.take(at, is_name.then_some(value).ok_or(PolicyProblem::AttributeName))
-}
-
-/// The common settings of one policy's quotas.
-struct Scope<'a> {
-    policy: &'a str,
-    count_denied: CountDenied,
-    on_store_failure: OnStoreFailure,
-    named: &'a Definitions<'a>,
-}
-
-/// Tiers by the attribute that names them.
-struct ByTier {
-    at: Position,
-    attribute: Box<str>,
-}
-
-impl Scope<'_> {
-    /// Returns the quotas of the default tier, and the attribute that selects other tiers.
-    fn tier(&self, at: Position, raw: RawTier, problems: &mut Problems) -> Option<(At<QuotaList>, ByTier)> {
-        raw.need(&["tier", "default"], at, problems);
-        let attribute = attribute(raw.tier, problems);
-        let At { at: default_at, value: WrittenText { text, written }, .. } = raw.default?;
-        let tier = self.named.tiers.get(&text).cloned();
-        let value = problems.take(default_at, tier.ok_or(PolicyProblem::UnknownTier(written)))?;
-        Some((At { at, end: default_at, value }, ByTier { at, attribute: attribute? }))
-    }
-
-    /// The tiers as a table. Candidates are the same for all tiers.
-    fn by_tier(&self, by: ByTier, candidates: &QuotaSpecs) -> Override {
-        let at = |value: &QuotaList| At { at: by.at, end: by.at, value: value.clone() };
-        let tiers = self.named.tiers.iter().map(|(name, list)| (name.clone(), at(list))).collect();
-        let mut over = self.table(by.at, by.attribute, tiers);
-        over.lists.iter_mut().for_each(|list| list.candidates = candidates.clone());
-        over
-    }
-
-    /// Each list once, and which of them a value has.
-    fn table(
-        &self,
-        at: Position,
-        attribute: Box<str>,
-        mut values: Vec<(Box<str>, At<QuotaList>)>,
-    ) -> Override {
-        // Sorted, so that equal tables compare equal whatever the order of the file.
-        values.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let mut lists = Vec::new();
-        let mut numbers = HashMap::<Vec<(Quota, Option<LimitAttribute>)>, u32>::new();
-        let mut slots = Vec::with_capacity(values.len());
-        for (name, list) in &values {
-            let rules =
-                list.value.0.iter().map(|quota| (quota.value.quota.clone(), quota.value.limit.clone()));
-            let number = *numbers.entry(rules.collect()).or_insert_with(|| {
-                lists.push(self.quotas(Some(list.clone()), None));
-                lists.len() as u32 - 1
-            });
-            slots.push((name.as_ref(), number));
-        }
-        let table = OverrideTable { attribute, values: Table::new(slots), len: values.len() };
-        Override { at, rule: OverrideRule::In(table), lists: lists.into() }
-    }
-
-    fn resolve_table(&self, at: Position, raw: RawOverride, problems: &mut Problems) -> Option<Override> {
-        for (key, at) in raw.given.iter().filter(|(key, _)| ["when", "quotas", "candidate"].contains(key)) {
-            problems.add(*at, ProblemKind::Needless { section: "a table of overrides", key });
-        }
-        if !raw.gives("values_from") {
-            raw.need(&["values"], at, problems);
-        }
-        let by = attribute(raw.by, problems);
-        let mut values = raw.values.map(|values| values.value.0).unwrap_or_default();
-        if let Some(file) = raw.values_from {
-            let (name, at) = (file.value.0, file.at);
-            let table = self.named.sources.table(at.file, &name);
-            let (number, text) =
-                problems.take(at, table.map_err(|reason| ProblemKind::Table { name, reason }))?;
-            let known: HashMap<Box<str>, Position> =
-                values.iter().map(|(name, list)| (name.clone(), list.at)).collect();
-            for (key, list) in NamedQuotas::of_lines(text, number, problems).0 {
-                match known.get(&key) {
-                    Some(first) => {
-                        let names: Vec<Box<str>> = self.named.sources.all_names().collect();
-                        let first = FilePlace::seen_from(list.at, *first, &names);
-                        problems.add(list.at, ProblemKind::DuplicateKey { key, first });
-                    }
-                    None => values.push((key, list)),
-                }
-            }
-        }
-        Some(self.table(at, by?, values))
-    }
-
-    fn quotas(&self, enforced: Option<At<QuotaList>>, candidates: Option<At<QuotaList>>) -> QuotaLists {
-        QuotaLists {
-            enforced: self.under(self.policy, enforced),
-            candidates: self.under(&candidate_name(self.policy), candidates),
-        }
-    }
-
-    fn under(&self, name: &str, list: Option<At<QuotaList>>) -> QuotaSpecs {
-        let quotas = list.map(|list| list.value.0).unwrap_or_default().into_iter();
-        let rules = quotas.map(|At { value, .. }| {
-            let quota = PolicyQuota::new(name, value.quota)
-                .with_count_denied(self.count_denied)
-                .with_on_store_failure(self.on_store_failure);
-            (quota, value.limit)
-        });
-        QuotaSpecs::new(rules.collect())
-    }
-
-    fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {
-        let At { at, value: raw, .. } = raw;
-        if ["by", "values", "values_from"].iter().any(|key| raw.gives(key)) {
-            raw.need(&["by"], at, problems);
-            return self.resolve_table(at, raw, problems);
-        }
-        raw.need(&["when", "quotas"], at, problems);
-        let quotas = self.quotas(raw.quotas, raw.candidate);
-        Some(Override { at, rule: OverrideRule::When(raw.when?.value), lists: [quotas].into() })
-    }
 }
