@@ -10,7 +10,6 @@ mod finder;
 mod listener;
 mod primary_search;
 mod sentinel;
-mod single;
 mod status;
 
 use std::fmt;
@@ -24,7 +23,6 @@ use tollgate::Timestamp;
 
 use self::cluster::Cluster;
 use self::sentinel::Sentinel;
-use self::single::Single;
 pub use self::status::{ServerStatus, StoreStatus};
 use crate::address::Address;
 use crate::calls::Calls;
@@ -47,7 +45,7 @@ pub(crate) struct Topology {
 
 /// The servers.
 enum Servers {
-    Single(Single),
+    Single(Arc<Node>),
     Sentinel(Sentinel),
     Cluster(Cluster),
 }
@@ -84,7 +82,7 @@ impl Topology {
         let unrouted = Arc::new(Lane::new(checked.settings.bounds()));
         let late_replies = Arc::clone(&checked.late_replies);
         let servers = match &checked.settings.url.place {
-            StorePlace::Single(address) => Servers::Single(Single::start(address.clone(), checked)),
+            StorePlace::Single(address) => Servers::Single(Arc::new(Node::start(address.clone(), checked))),
             StorePlace::Sentinel { sentinels, primary } => {
                 Servers::Sentinel(Sentinel::start(sentinels.clone(), primary.clone(), checked))
             }
@@ -101,7 +99,7 @@ impl Topology {
     /// Returns the server of the slot, if it is known.
     pub(crate) fn server(&self, slot: ClusterSlot) -> Option<Arc<Node>> {
         match &self.servers {
-            Servers::Single(single) => Some(Arc::clone(single.node())),
+            Servers::Single(single) => Some(Arc::clone(single)),
             Servers::Sentinel(sentinel) => sentinel.primary_already(),
             Servers::Cluster(cluster) => cluster.serving_already(slot.0),
         }
@@ -110,7 +108,7 @@ impl Topology {
     /// The server that has all of these slots, as far as is known now. Returns `None` if there are several.
     pub(crate) fn server_of_all(&self, slots: impl Iterator<Item = ClusterSlot>) -> Option<Arc<Node>> {
         match &self.servers {
-            Servers::Single(single) => Some(Arc::clone(single.node())),
+            Servers::Single(single) => Some(Arc::clone(single)),
             Servers::Sentinel(sentinel) => sentinel.primary_already(),
             Servers::Cluster(cluster) => cluster.serving_all(slots.map(|slot| slot.0)),
         }
@@ -119,7 +117,7 @@ impl Topology {
     /// Returns the lane in which requests of this slot wait.
     pub(crate) fn lane(&self, slot: ClusterSlot) -> Arc<Lane> {
         if let Servers::Single(single) = &self.servers {
-            return Arc::clone(single.node().lane());
+            return Arc::clone(single.lane());
         }
         self.server(slot).map_or_else(|| Arc::clone(&self.unrouted), |server| Arc::clone(server.lane()))
     }
@@ -220,7 +218,7 @@ impl Topology {
     /// The server that has the slot. Waits for the first attempt to find the server.
     async fn serving(&self, slot: ClusterSlot, deadline: Instant) -> Result<Arc<Node>, Trouble> {
         match &self.servers {
-            Servers::Single(single) => Ok(Arc::clone(single.node())),
+            Servers::Single(single) => Ok(Arc::clone(single)),
             Servers::Sentinel(sentinel) => sentinel.primary(deadline).await,
             Servers::Cluster(cluster) => cluster.serving(slot.0, deadline).await,
         }
@@ -284,7 +282,7 @@ impl Topology {
     /// Returns which servers are connected.
     pub(crate) fn status(&self) -> StoreStatus {
         let servers = match &self.servers {
-            Servers::Single(single) => vec![ServerStatus::of(single.node())],
+            Servers::Single(single) => vec![ServerStatus::of(single)],
             Servers::Sentinel(sentinel) => vec![sentinel.status()],
             Servers::Cluster(cluster) => cluster.status(),
         };
