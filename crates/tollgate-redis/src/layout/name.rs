@@ -15,8 +15,6 @@ pub(crate) struct LayoutNaming {
     prefix: Box<str>,
     /// The bytes that are escaped in each value, in the order of the template.
     reserved: Box<[Box<[u8]>]>,
-    /// Those in the values of `{*}`.
-    reserved_in_rest: &'static [u8],
     slots: Slots,
 }
 
@@ -29,15 +27,11 @@ enum Slots {
     OneEachCounter,
 }
 
-/// The form of braces in values under a template without braces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Braces {
-    AsTheyAre,
-    Escaped,
-}
-
 /// A value of a key as it is read.
 pub(crate) type ValueText = Box<[u8]>;
+
+/// The bytes that choose the slot of a key.
+const BRACES: &[u8] = b"{}";
 
 const UNFIT_QUOTA: StoreError =
     StoreError::Uncountable("the key layout does not support the quota's windows");
@@ -47,19 +41,16 @@ const UNFIT_KEY: StoreError = StoreError::Uncountable(
 
 impl LayoutNaming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
-        let reserved = layout.reserved(Braces::AsTheyAre);
-        let reserved_in_rest = layout.reserved_in_rest(Braces::AsTheyAre);
-        Self { layout, prefix: prefix.into(), reserved, reserved_in_rest, slots: Slots::OneEachKey }
+        let reserved = layout.reserved(if layout.has_braces() { BRACES } else { &[] });
+        Self { layout, prefix: prefix.into(), reserved, slots: Slots::OneEachKey }
     }
 
     /// The same for a Cluster. There, braces in a value would choose the slot, so clients that choose values could
     /// overload one server.
     pub(crate) fn on_cluster(self) -> Self {
-        let reserved = self.layout.reserved(Braces::Escaped);
-        let reserved_in_rest = self.layout.reserved_in_rest(Braces::Escaped);
         let keeps_to_slot = self.layout.keeps_to_slot(&self.prefix);
         let slots = if keeps_to_slot { Slots::OneEachKey } else { Slots::OneEachCounter };
-        Self { reserved, reserved_in_rest, slots, ..self }
+        Self { reserved: self.layout.reserved(BRACES), slots, ..self }
     }
 
     /// Returns the beginning of all keys.
@@ -115,6 +106,7 @@ impl LayoutNaming {
     ) -> Result<Box<[u8]>, StoreError> {
         let (mut values, mut name) = (values.ok_or(UNFIT_KEY)?.iter(), Vec::with_capacity(64));
         let mut reserved = self.reserved.iter();
+        let mut reserved = || reserved.next().map_or(&[][..], |bytes| bytes);
         for piece in self.layout.pieces.iter() {
             let value = match piece {
                 TemplatePart::Text(text) => {
@@ -131,10 +123,11 @@ impl LayoutNaming {
                 }
                 TemplatePart::Rest => {
                     let (first, rest) = values.as_slice().split_first().ok_or(UNFIT_KEY)?;
-                    self.write(&mut name, first, self.reserved_in_rest);
+                    let reserved = reserved();
+                    self.write(&mut name, first, reserved);
                     for value in rest {
                         name.push(b'_');
-                        self.write(&mut name, value, self.reserved_in_rest);
+                        self.write(&mut name, value, reserved);
                     }
                     values = [].iter();
                     continue;
@@ -143,7 +136,7 @@ impl LayoutNaming {
                 TemplatePart::Windows => quota.windows().as_bytes(),
                 TemplatePart::Value(_) => values.next().ok_or(UNFIT_KEY)?,
             };
-            self.write(&mut name, value, reserved.next().map_or(&[], |reserved| reserved));
+            self.write(&mut name, value, reserved());
         }
         if values.next().is_some() {
             return Err(UNFIT_KEY);
@@ -176,34 +169,28 @@ impl KeyLayout {
         self.has_tag_of_key() && !prefix.contains(['{', '}'])
     }
 
-    /// The bytes that must be escaped in each value, so that its end is unambiguous.
-    fn reserved(&self, braces: Braces) -> Box<[Box<[u8]>]> {
-        let is_escaped = |piece: &TemplatePart| {
-            matches!(piece, TemplatePart::Policy | TemplatePart::Windows | TemplatePart::Value(_))
+    /// The bytes that must be escaped in each value, so that its end is unambiguous, and these braces. Of the values of
+    /// `{*}`, only the braces.
+    fn reserved(&self, braces: &[u8]) -> Box<[Box<[u8]>]> {
+        let is_value = |piece: &TemplatePart| {
+            use TemplatePart::{Policy, Rest, Value, Windows};
+            matches!(piece, Policy | Windows | Value(_) | Rest)
         };
-        let is_value = |piece: &TemplatePart| is_escaped(piece) || *piece == TemplatePart::Rest;
-        let has_braces = self.has_braces();
-        let mut reserved = Vec::new();
-        for (at, _) in self.pieces.iter().enumerate().filter(|(_, piece)| is_escaped(piece)) {
+        let reserved_in = |(at, piece): (usize, &TemplatePart)| {
             let behind = self.pieces.get(at + 1..).unwrap_or_default();
-            let mut bytes = Vec::new();
-            if let (Some(TemplatePart::Text(text)), true) = (behind.first(), behind.iter().any(is_value)) {
-                bytes.extend(text.as_bytes().first());
+            let mut bytes = braces.to_vec();
+            if *piece != TemplatePart::Rest {
+                if let (Some(TemplatePart::Text(text)), true) = (behind.first(), behind.iter().any(is_value))
+                {
+                    bytes.extend(text.as_bytes().first());
+                }
+                if !bytes.is_empty() {
+                    bytes.push(b'%');
+                }
             }
-            if has_braces || braces == Braces::Escaped {
-                bytes.extend(b"{}");
-            }
-            if !bytes.is_empty() {
-                bytes.push(b'%');
-            }
-            reserved.push(bytes.into_boxed_slice());
-        }
-        reserved.into_boxed_slice()
-    }
-
-    /// The bytes that are escaped in the values of `{*}`.
-    fn reserved_in_rest(&self, braces: Braces) -> &'static [u8] {
-        if self.has_braces() || braces == Braces::Escaped { b"{}" } else { &[] }
+            bytes.into_boxed_slice()
+        };
+        self.pieces.iter().enumerate().filter(|(_, piece)| is_value(piece)).map(reserved_in).collect()
     }
 
     /// Returns whether the template itself has braces.
