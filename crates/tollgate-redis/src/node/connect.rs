@@ -18,7 +18,6 @@ use crate::calls::Calls;
 use crate::credentials::KnownCredentials;
 use crate::dial::dial;
 use crate::resp::{Command, RespValue, command};
-use crate::rights::Rights;
 use crate::settings::CheckedSettings;
 use crate::time::instant;
 use crate::trouble::{ConnectTrouble, Flavor, Trouble};
@@ -81,12 +80,8 @@ pub(crate) async fn ask_once(
     command: &Command,
 ) -> Result<RespValue, ConnectTrouble> {
     let (connection, mut pump) = connect(address, peer, checked).await?;
-    let command = Calls::of(command);
-    match timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &command)).await {
-        Ok(Ok(answers)) => only(answers, address, "ask who serves"),
-        Ok(Err(trouble)) => Err(of_login(&trouble)),
-        Err(_) => Err(ConnectTrouble::TimedOut),
-    }
+    let answers = polled_in_time(&mut pump, &connection, &Calls::of(command), checked).await?;
+    only(answers, address, "ask who serves")
 }
 
 /// The replies to commands, which come only while the connection is polled.
@@ -112,18 +107,15 @@ pub(super) async fn polled(
     all.await
 }
 
-/// Checks that the user has the rights that counting needs. Otherwise the first request of its kind would be the one to
-/// find out, and some kinds are rare.
-pub(super) async fn expect_rights(
+/// The same, within the time for a connection.
+pub(super) async fn polled_in_time(
     pump: &mut Pump,
     connection: &Connection,
-    rights: &Rights,
-    asked: &Address,
+    commands: &Calls,
     checked: &CheckedSettings,
-) -> Result<(), ConnectTrouble> {
-    match timeout(checked.settings.connect_timeout, polled(pump, connection, rights.commands())).await {
-        Ok(Ok(answers)) => rights.judge(&answers, asked),
-        Ok(Err(trouble)) => Err(of_login(&trouble)),
+) -> Result<Vec<RespValue>, ConnectTrouble> {
+    match timeout(checked.settings.connect_timeout, polled(pump, connection, commands)).await {
+        Ok(answers) => answers.map_err(|trouble| of_login(&trouble)),
         Err(_) => Err(ConnectTrouble::TimedOut),
     }
 }
@@ -290,7 +282,7 @@ fn of_tls(error: io::Error) -> ConnectTrouble {
     inner.cloned().map_or_else(|| error.into(), ConnectTrouble::Tls)
 }
 
-pub(super) fn of_login(trouble: &Trouble) -> ConnectTrouble {
+fn of_login(trouble: &Trouble) -> ConnectTrouble {
     match trouble {
         Trouble::BadReply => NONSENSE,
         _ => ConnectTrouble::HungUp,

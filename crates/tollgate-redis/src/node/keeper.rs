@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::connect::{PeerRole, connect, expect_rights, polled};
+use super::connect::{PeerRole, connect, polled, polled_in_time};
 use super::connection::Pump;
 use super::state::{Link, NodeState};
 use crate::calls::Calls;
@@ -42,10 +42,12 @@ pub(super) async fn keep_connected(shared: Arc<NodeState>) {
 /// any other step of setting up a connection: one that answers after the deadline is too slow, and not silent.
 async fn set_up(shared: &NodeState) -> Result<(Arc<Link>, Pump), ConnectTrouble> {
     let (connection, mut pump) = connect(&shared.address, PeerRole::Store, &shared.checked).await?;
-    // They are the same over a second connection.
+    // They are the same over a second connection. If they were not checked, the first request of its kind would be the
+    // one to find out, and some kinds are rare.
     let is_first = shared.links.borrow().up.is_empty();
     if let Some(rights) = shared.checked.settings.rights.as_ref().filter(|_| is_first) {
-        expect_rights(&mut pump, &connection, rights, &shared.address, &shared.checked).await?;
+        let answers = polled_in_time(&mut pump, &connection, rights.commands(), &shared.checked).await?;
+        rights.judge(&answers, &shared.address)?;
     }
     if shared.is_away() {
         let limit = shared.checked.settings.connect_timeout;

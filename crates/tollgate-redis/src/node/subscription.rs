@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::connect::{PeerRole, connect, of_login, polled};
+use super::connect::{PeerRole, connect, polled, polled_in_time};
 use super::connection::{Connection, Pump};
 use crate::address::Address;
 use crate::calls::Calls;
@@ -31,10 +31,7 @@ impl Subscription {
         let (connection, mut pump) = connect(sentinel, PeerRole::Sentinel, checked).await?;
         // One by one, because each channel has a reply of its own.
         let commands: Vec<_> = channels.iter().map(|channel| command("SUBSCRIBE").arg(channel)).collect();
-        let commands = Calls::of_each(&commands);
-        let replies = timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &commands));
-        let replies = replies.await.map_err(|_| ConnectTrouble::TimedOut)?;
-        let replies = replies.map_err(|trouble| of_login(&trouble))?;
+        let replies = polled_in_time(&mut pump, &connection, &Calls::of_each(&commands), checked).await?;
         let refused = replies.iter().find_map(|reply| match reply {
             RespValue::Error(error) => Some(error),
             _ => None,
