@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tollgate::{Charge, CountDenied, Counter, Mark};
 
 pub(crate) use self::request::KeyIndices;
-pub(crate) use self::states::units;
+pub(crate) use self::states::{marked_window, units};
 use crate::denials::Id;
 use crate::names::{CounterIdentity, CounterNames};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::{
-    Charge, CountDenied, Counter, QuotaState, QuotaStates, Reason, StoreError, Timestamp, Window,
+    Charge, CountDenied, Counter, Mark, QuotaState, QuotaStates, Reason, StoreError, Timestamp, Window,
     WindowLength,
 };
 
@@ -90,7 +90,22 @@ pub(crate) fn units(charge: &Charge<'_>, taken: u64) -> u32 {
     u32::try_from(taken).map_or(charge.cost(), |taken| taken.min(charge.cost()))
 }
 
+/// Returns the window of a charge with this mark.
+pub(crate) fn marked_window(counter: &Counter<'_>, mark: Mark) -> Window {
+    counter.quota().quota().window_at(counter.key(), mark.time())
+}
+
 impl CountChange {
+    /// Where the counter stands, of which nothing was asked.
+    pub(crate) fn state(&self, counter: &Counter<'_>, now: Timestamp) -> QuotaState {
+        self.state_in(self.window(counter, now), counter, now)
+    }
+
+    /// As [`state`](Self::state), of a counter in this window.
+    pub(crate) fn state_in(&self, window: Window, counter: &Counter<'_>, now: Timestamp) -> QuotaState {
+        QuotaState::in_window(counter.quota().quota(), self.after, window, now, None)
+    }
+
     /// The window that was counted.
     pub(crate) fn window(&self, counter: &Counter<'_>, now: Timestamp) -> Window {
         let quota = counter.quota().quota();

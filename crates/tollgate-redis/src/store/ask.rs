@@ -1,7 +1,7 @@
 //! Requests to the script: sent, asked again if their window was not open, and noted when they are answered.
 
 use smallvec::SmallVec;
-use tollgate::{Counter, QuotaState, QuotaStates, StoreError, Timestamp, Window};
+use tollgate::{Counter, QuotaState, QuotaStates, StoreError, Timestamp};
 
 use super::StoreInner;
 use crate::batch::{AnswerReceiver, Company};
@@ -184,8 +184,6 @@ impl StepResult {
 
     /// Where the only counter stands, of which nothing was asked.
     pub(super) fn state(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        let found = self.only()?;
-        let window: Window = found.window(counter, self.now);
-        Ok(QuotaState::in_window(counter.quota().quota(), found.after, window, self.now, None))
+        Ok(self.only()?.state(counter, self.now))
     }
 }

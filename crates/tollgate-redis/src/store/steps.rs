@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
 use tollgate::{Charge, Counter, Mark, QuotaState, QuotaStates, Step, StoreError};
 
 use super::StoreInner;
@@ -66,8 +65,7 @@ impl StoreInner {
     ) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let named = NamedCharges::new(&charges, &self.names);
-        let (quota, key) = (charge.counter().quota().quota(), charge.counter().key());
-        let window = quota.window_at(key, mark.time());
+        let window = named_charges::marked_window(&charge.counter(), mark);
         let look = async || {
             let looked = self.take(&named, CounterOperation::Look, call.continued()).await?;
             looked.state(&charge.counter())
@@ -80,20 +78,18 @@ impl StoreInner {
             self.ask(&named, CounterOperation::Refund(mark), call.continued()).await?
         };
         let taken = match answer.outcome {
-            ScriptOutcome::Closed(Some(found)) => {
-                return StepResult { now: answer.now, found: smallvec![found] }.state(&charge.counter());
-            }
+            ScriptOutcome::Closed(Some(found)) => return Ok(found.state(&charge.counter(), answer.now)),
             // The window that is open now is under another key.
             ScriptOutcome::Closed(None) => return look().await,
             _ => StepResult::try_from(answer)?,
         };
-        let CountChange { before, after, .. } = taken.only()?;
-        if self.names.is_early_refund(&window, before, taken.now) {
+        let change = taken.only()?;
+        if self.names.is_early_refund(&window, change.before, taken.now) {
             return look().await;
         }
-        let given = u32::try_from(before - after).map_err(|_| RedisError::BadReply)?;
+        let given = u32::try_from(change.before - change.after).map_err(|_| RedisError::BadReply)?;
         // The window that was named, which after a step back of the clock may not have begun.
-        Ok(QuotaState::in_window(quota, after, window, taken.now, None).with_units(given))
+        Ok(change.state_in(window, &charge.counter(), taken.now).with_units(given))
     }
 
     /// Changes a counter of which nothing is taken.
