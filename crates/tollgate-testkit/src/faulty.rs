@@ -6,7 +6,7 @@ use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use tollgate::{Answer, AnswerError, Quota, QuotaState, QuotaStates, Step, Store, StoreError};
+use tollgate::{Answer, AnswerError, Quota, QuotaState, QuotaStates, Step, StepDeadline, Store, StoreError};
 
 /// A store that works until a [`StoreFault`] begins. Clones share counters and faults.
 #[derive(Debug, Clone)]
@@ -164,9 +164,10 @@ impl<S: Store> FaultyStore<S> {
 }
 
 impl<S: Store> Store for FaultyStore<S> {
-    fn step<'a>(
+    fn step_until<'a>(
         &'a self,
         step: Step<'a>,
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         Answer::Later(async move {
             // Checked only once the step will be taken: a store in memory takes it at once.
@@ -174,7 +175,8 @@ impl<S: Store> Store for FaultyStore<S> {
                 (0, fault) => fault,
                 _ => None,
             };
-            let counted = self.take(fault.as_ref(), async { self.store.step(step).await }).await?;
+            let counted =
+                self.take(fault.as_ref(), async { self.store.step_until(step, deadline).await }).await?;
             Ok(match step {
                 Step::Charge(_) | Step::Peek(_) => Self::twisted(fault.as_ref(), counted),
                 _ => counted,
@@ -182,18 +184,25 @@ impl<S: Store> Store for FaultyStore<S> {
         })
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         Answer::Later(async move {
             let (spared, fault) = self.next_faults(steps.len());
             let (spared, steps) = steps.split_at(spared);
-            let mut all = if spared.is_empty() { Vec::new() } else { self.store.step_each(spared).await };
+            let mut all = if spared.is_empty() {
+                Vec::new()
+            } else {
+                self.store.step_each_until(spared, deadline).await
+            };
             if steps.is_empty() {
                 return all;
             }
-            let answers = self.take(fault.as_ref(), async { Ok(self.store.step_each(steps).await) }).await;
+            let answers = self
+                .take(fault.as_ref(), async { Ok(self.store.step_each_until(steps, deadline).await) })
+                .await;
             let mut answers = answers.unwrap_or_else(|error| vec![Err(error); steps.len()]);
             if let Some(StoreFault::ForgetsQuotas) = fault {
                 answers.pop();

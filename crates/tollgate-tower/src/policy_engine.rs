@@ -158,20 +158,6 @@ impl<S, C> Clone for PolicyEngine<S, C> {
 struct LimiterStore<S, C>(Arc<PolicyLimiter<S, C>>);
 
 impl<S: Store, C: Clock> Store for LimiterStore<S, C> {
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        self.0.fallback().step(step)
-    }
-
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        self.0.fallback().step_each(steps)
-    }
-
     fn step_until<'a>(
         &'a self,
         step: Step<'a>,

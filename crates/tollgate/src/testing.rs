@@ -18,7 +18,7 @@
 
 use std::slice;
 
-use crate::store::{Answer, AnswerError, QuotaStates, Step, Store, StoreError};
+use crate::store::{Answer, AnswerError, QuotaStates, Step, StepDeadline, Store, StoreError};
 use crate::{Charge, Decision, Limiter, ManualClock, MemoryStore, Quota};
 
 /// Returns a limiter in memory and its clock, which stands at the start of a minute until it is moved.
@@ -77,7 +77,7 @@ impl Default for CountingStore {
 }
 
 impl<S: Store> CountingStore<S> {
-    async fn count(&self, step: Step<'_>) -> Result<QuotaStates, StoreError> {
+    async fn count(&self, step: Step<'_>, deadline: Option<StepDeadline>) -> Result<QuotaStates, StoreError> {
         let counted = match step {
             Step::Charge(charges) => {
                 let count = |charge| match Charge::cost(charge) {
@@ -86,34 +86,36 @@ impl<S: Store> CountingStore<S> {
                     _ => Step::Record(*charge),
                 };
                 let steps: Vec<Step<'_>> = charges.iter().map(count).collect();
-                let answers = self.store.step_each(&steps).await;
+                let answers = self.store.step_each_until(&steps, deadline).await;
                 if answers.len() != charges.len() {
                     return Err(AnswerError::Nonsense.into());
                 }
                 QuotaStates::of_each(answers)?
             }
-            step => self.store.step(step).await?,
+            step => self.store.step_until(step, deadline).await?,
         };
         Ok(counted.iter().map(|state| state.with_reason(None)).collect())
     }
 }
 
 impl<S: Store> Store for CountingStore<S> {
-    fn step<'a>(
+    fn step_until<'a>(
         &'a self,
         step: Step<'a>,
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        Answer::Later(self.count(step))
+        Answer::Later(self.count(step, deadline))
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         Answer::Later(async move {
             let mut answers = Vec::with_capacity(steps.len());
             for step in steps {
-                answers.push(self.count(*step).await);
+                answers.push(self.count(*step, deadline).await);
             }
             answers
         })

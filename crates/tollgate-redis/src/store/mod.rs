@@ -102,20 +102,6 @@ impl fmt::Debug for RedisStore {
 }
 
 impl Store for RedisStore {
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> tollgate::Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        self.step_until(step, None)
-    }
-
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> tollgate::Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        self.step_each_until(steps, None)
-    }
-
     fn step_until<'a>(
         &'a self,
         step: Step<'a>,

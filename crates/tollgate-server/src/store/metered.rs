@@ -239,20 +239,6 @@ impl<S: Store> MeteredStore<S> {
 }
 
 impl<S: Store> Store for MeteredStore<S> {
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        self.step_until(step, None)
-    }
-
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        self.step_each_until(steps, None)
-    }
-
     fn step_until<'a>(
         &'a self,
         step: Step<'a>,

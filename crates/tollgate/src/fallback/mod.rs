@@ -154,21 +154,6 @@ where
     T: Future<Output = ()> + Send,
 {
     #[inline]
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        self.step_until(step, None)
-    }
-
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        self.step_each_until(steps, None)
-    }
-
-    #[inline]
     fn step_until<'a>(
         &'a self,
         step: Step<'a>,

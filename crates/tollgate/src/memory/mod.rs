@@ -49,7 +49,7 @@ use self::names::{Names, Naming, WakeReason};
 use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
-use crate::store::{Answer, Full, QuotaStates, Step, Store, StoreError};
+use crate::store::{Answer, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
 use crate::{Charge, CountDenied, Counter, Mark, QuotaState, Timestamp};
 
 /// A step without room wrote nothing; whether a step back of the clock has to move one of its counters.
@@ -437,9 +437,10 @@ impl<C: Clock> MemoryStore<C> {
 
 impl<C: Clock> Store for MemoryStore<C> {
     #[inline(always)]
-    fn step<'a>(
+    fn step_until<'a>(
         &'a self,
         step: Step<'a>,
+        _: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         // The usual step has its own code, so that its state is made directly inside the answer.
         if let Step::Charge([charge]) = step {
@@ -452,9 +453,10 @@ impl<C: Clock> Store for MemoryStore<C> {
         Answer::Now(self.take(step).map_err(StoreError::from))
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        _: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         Answer::<Pending<_>>::Now(self.take_each_as(steps))
     }

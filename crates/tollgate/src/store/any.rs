@@ -75,20 +75,6 @@ impl<S: Store> BoxingStore for S {
 }
 
 impl Store for AnyStore {
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        BoxingStore::step_until(&*self.0, step, None)
-    }
-
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        BoxingStore::step_each_until(&*self.0, steps, None)
-    }
-
     fn step_until<'a>(
         &'a self,
         step: Step<'a>,

@@ -39,56 +39,57 @@ pub use self::step_deadline::StepDeadline;
 /// A caller may pass a [deadline of its own](StepDeadline) with a step: see [`step_until`](Self::step_until). It never
 /// extends the store's.
 pub trait Store: Send + Sync {
-    /// Executes the step, and answers with the states of its quotas: one for each charge, in their order.
+    /// Executes the step for a caller that waits no longer than until the deadline, and answers with the states of its
+    /// quotas: one for each charge, in their order. `None` is no deadline.
     ///
     /// An answer that is [`Later`](Answer::Later) does nothing until it is polled. If it is dropped before, nothing was
     /// charged.
     ///
-    /// # Errors
-    ///
-    /// If the store could not execute the step: see [`StoreError`].
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send>;
-
-    /// Executes many steps, each atomic by itself, and answers in their order.
-    ///
-    /// The answers are as if the steps had been executed one after another, in some order: a step that is denied or
-    /// fails does not affect the others. A store in this process executes them in the given order.
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send>;
-
-    /// Like [`step`](Self::step), for a caller that waits no longer than until this deadline. `None` is no deadline.
-    ///
-    /// By default, the store ignores the deadline. A store that may have to wait should keep it, and a store above
+    /// A store that never waits ignores the deadline. A store that may have to wait should keep it, and a store above
     /// another should pass it on.
     ///
     /// # Errors
     ///
-    /// If a store that keeps the deadline has no answer by then, the step fails in
-    /// [trouble](StoreError::Trouble), and the error says whether it [may have
+    /// If the store could not execute the step: see [`StoreError`]. If a store that keeps the deadline has no answer by
+    /// then, the step fails in [trouble](StoreError::Trouble), and the error says whether it [may have
     /// charged](StoreError::may_have_charged). A step that would begin after the deadline charges nothing.
-    #[inline(always)]
     fn step_until<'a>(
         &'a self,
         step: Step<'a>,
-        _deadline: Option<StepDeadline>,
-    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        self.step(step)
-    }
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send>;
 
-    /// Like [`step_each`](Self::step_each), for a caller that waits no longer than until this deadline, as
-    /// [`step_until`](Self::step_until) describes. The answers that came before the deadline are kept.
-    #[inline]
+    /// Executes many steps, each atomic by itself, and answers in their order. All have the same deadline, as
+    /// [`step_until`](Self::step_until) describes; the answers that came before it are kept.
+    ///
+    /// The answers are as if the steps had been executed one after another, in some order: a step that is denied or
+    /// fails does not affect the others. A store in this process executes them in the given order.
     fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-        _deadline: Option<StepDeadline>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send>;
+
+    /// Executes the step without a deadline of the caller: see [`step_until`](Self::step_until).
+    ///
+    /// # Errors
+    ///
+    /// If the store could not execute the step: see [`StoreError`].
+    #[inline(always)]
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
+        self.step_until(step, None)
+    }
+
+    /// Executes many steps without a deadline of the caller: see [`step_each_until`](Self::step_each_until).
+    #[inline]
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        self.step_each(steps)
+        self.step_each_until(steps, None)
     }
 
     /// Returns where the counters are, if this process's memory has all of them: stores with two different addresses
@@ -101,21 +102,6 @@ pub trait Store: Send + Sync {
 }
 
 impl<S: Store + ?Sized> Store for &S {
-    #[inline]
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        (**self).step(step)
-    }
-
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        (**self).step_each(steps)
-    }
-
     #[inline]
     fn step_until<'a>(
         &'a self,
@@ -139,21 +125,6 @@ impl<S: Store + ?Sized> Store for &S {
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
-    #[inline]
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        (**self).step(step)
-    }
-
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        (**self).step_each(steps)
-    }
-
     #[inline]
     fn step_until<'a>(
         &'a self,

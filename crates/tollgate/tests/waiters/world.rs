@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Answer, Clock, Decision, ManualClock, MemoryStore, Quota, QuotaStates, SharedLimiter, Step, Store,
-    StoreError, Timestamp, WaitError,
+    Answer, Clock, Decision, ManualClock, MemoryStore, Quota, QuotaStates, SharedLimiter, Step, StepDeadline,
+    Store, StoreError, Timestamp, WaitError,
 };
 use tollgate_testkit::FaultyStore;
 
@@ -34,23 +34,25 @@ impl<S> Tallied<S> {
 }
 
 impl<S: Store> Store for Tallied<S> {
-    fn step<'a>(
+    fn step_until<'a>(
         &'a self,
         step: Step<'a>,
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         match step {
             Step::Charge(_) => self.charges.fetch_add(1, Ordering::Relaxed),
             Step::Peek(_) => self.peeks.fetch_add(1, Ordering::Relaxed),
             _ => 0,
         };
-        self.store.step(step)
+        self.store.step_until(step, deadline)
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        self.store.step_each(steps)
+        self.store.step_each_until(steps, deadline)
     }
 }
 

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::routing::get as on_get;
 use tollgate::{
     Answer, AnswerError, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, QuotaStates,
-    SharedLimiter, Step, Store, StoreError,
+    SharedLimiter, Step, StepDeadline, Store, StoreError,
 };
 use tollgate_policy::{Config, PolicyLimiter, WhenFull};
 use tollgate_testkit::{FaultyStore, StoreFault, Unreachable};
@@ -135,21 +135,23 @@ struct AtOnce {
 }
 
 impl Store for AtOnce {
-    fn step<'a>(
+    fn step_until<'a>(
         &'a self,
         step: Step<'a>,
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         if self.is_away.load(Ordering::Relaxed) {
             return Answer::Now(Err(StoreError::trouble(Unreachable)));
         }
-        self.store.step(step)
+        self.store.step_until(step, deadline)
     }
 
-    fn step_each<'a>(
+    fn step_each_until<'a>(
         &'a self,
         steps: &'a [Step<'a>],
+        deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
-        self.store.step_each(steps)
+        self.store.step_each_until(steps, deadline)
     }
 }
 
