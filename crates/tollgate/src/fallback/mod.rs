@@ -240,7 +240,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         match (step, answer) {
             (_, Ok(counted)) => Ok(counted),
             (Step::Charge(charges), Err(error)) => {
-                let charge = |charges: &[Charge<'_>]| self.memory.charge(charges);
+                let charge = |charges: &[Charge<'_>]| self.memory.take(Step::Charge(charges));
                 self.instead(charges, error, charge, |charges| self.denied(charges))
             }
             (Step::Peek(charges), Err(error)) => {

@@ -18,6 +18,7 @@ pub use self::reservation::Reservation;
 pub use self::shared::SharedLimiter;
 use crate::clock::{Clock, SystemClock};
 use crate::decision::CounterList;
+use crate::memory::ChargeAttempt;
 use crate::{
     Charge, Counter, Decision, Full, Key, MemoryStore, PolicyQuota, Quota, QuotaState, QuotaStates, Receipt,
     ReceiptItem, Timestamp,
@@ -175,7 +176,7 @@ impl<C: Clock> Limiter<C> {
     #[inline]
     pub fn check_all<'a>(&self, charges: &'a [Charge<'a>]) -> Result<Decision<'a>, Full> {
         assert!(!charges.is_empty(), "there are no charges to decide on");
-        Ok(Decision::of(CounterList::OfCharges(charges), self.store.charge(charges)?))
+        Ok(Decision::of(CounterList::OfCharges(charges), self.store.charge(charges).finish()?))
     }
 
     /// Holds the units that a check charged until the actual cost is known. Units that are not
@@ -338,13 +339,12 @@ fn charge<'a, C: Clock>(
         let counted = charge_several(store, quotas, &key, cost)?;
         return Ok(Decision::of(CounterList::OfKey(quotas, key), counted));
     };
-    let charge = Charge::new(quota, &key, cost);
-    let fingerprint = store.fingerprint(&charge);
-    // The usual case: the state is made inside the decision, not copied there.
-    if let Some(state) = store.charge_near(&charge, fingerprint) {
-        return Ok(Decision::of(CounterList::OfKey(quotas, key), QuotaStates::one(state)));
-    }
-    let counted = store.charge_far(&charge, fingerprint)?;
+    let counted = match store.charge(&[Charge::new(quota, &key, cost)]) {
+        ChargeAttempt::Made(state) => {
+            return Ok(Decision::of(CounterList::OfKey(quotas, key), QuotaStates::one(state)));
+        }
+        ChargeAttempt::Left(left) => left.finish()?,
+    };
     Ok(Decision::of(CounterList::OfKey(quotas, key), counted))
 }
 
@@ -356,7 +356,7 @@ fn charge_several<C: Clock>(
     key: &Key<'_>,
     cost: u32,
 ) -> Result<QuotaStates, Full> {
-    store.charge(&charges(quotas, key, cost))
+    store.charge(&charges(quotas, key, cost)).finish()
 }
 
 fn peek<'a, C: Clock>(

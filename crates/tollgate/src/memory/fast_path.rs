@@ -17,15 +17,6 @@ use super::time::Time;
 use super::word::{FROZEN, add_used, is_compact, open, succeed};
 use crate::{Charge, Clock, CountDenied, QuotaState, QuotaStates};
 
-/// The result of an attempt without the lock.
-pub(super) enum Attempt<T> {
-    Done(T),
-    /// The counter has no slot.
-    Absent,
-    /// The charge needs the lock: the counter is wide or has to become wide, has to move, or there are several.
-    Locked,
-}
-
 /// A state word before and after a charge.
 struct Change<'a> {
     seen: SlotReading<'a>,
@@ -35,6 +26,7 @@ struct Change<'a> {
 /// The result of one try at a slot.
 enum SwapResult {
     Done(QuotaState),
+    /// The charge needs the lock.
     Locked,
     /// Another thread was faster.
     Changed,
@@ -75,44 +67,36 @@ impl Table {
         }
     }
 
-    /// Charges a counter that has a slot and whose state is compact. A denial writes nothing.
+    /// Charges a counter that has a slot and whose state is compact. A denial writes nothing. `None` if the charge needs
+    /// the lock: the counter has no slot, is wide or has to become wide, or has to move.
     pub(super) fn charge_found<C: Clock>(
         &self,
         charge: &Charge<'_>,
         fingerprint: Fingerprint,
         time: &Time<C>,
-    ) -> Attempt<QuotaState> {
+    ) -> Option<QuotaState> {
         let shard = self.shard(fingerprint);
         let mut backoff = Backoff::default();
         loop {
-            let tried = match shard.find(fingerprint) {
-                Look::Found(seen) if is_compact(seen.word) => self.charge_slot(charge, shard, seen, time),
-                Look::Found(_) => SwapResult::Locked,
-                Look::Absent => return Attempt::Absent,
-                Look::Busy => SwapResult::Changed,
-            };
-            match tried {
-                SwapResult::Done(state) => return Attempt::Done(state),
-                SwapResult::Locked => return Attempt::Locked,
-                SwapResult::Changed => backoff.wait(),
+            match shard.find(fingerprint) {
+                Look::Found(seen) if is_compact(seen.word) => {
+                    let stored = StoredCounter::Held(open(seen.word, seen.tag));
+                    let outcome =
+                        time.decide_one(charge, |now| decide(charge, charge.cost().into(), stored, now));
+                    if outcome.standing.course == Course::MovedBack {
+                        return None;
+                    }
+                    match self.take(charge, shard, seen, &outcome) {
+                        SwapResult::Done(state) => return Some(state),
+                        SwapResult::Locked => return None,
+                        SwapResult::Changed => {}
+                    }
+                }
+                Look::Found(_) | Look::Absent => return None,
+                Look::Busy => {}
             }
+            backoff.wait();
         }
-    }
-
-    /// Charges the counter that was seen in this slot, if its state has not changed.
-    fn charge_slot<C: Clock>(
-        &self,
-        charge: &Charge<'_>,
-        shard: Shard<'_>,
-        seen: SlotReading<'_>,
-        time: &Time<C>,
-    ) -> SwapResult {
-        let stored = StoredCounter::Held(open(seen.word, seen.tag));
-        let outcome = time.decide_one(charge, |now| decide(charge, charge.cost().into(), stored, now));
-        if outcome.standing.course == Course::MovedBack {
-            return SwapResult::Locked;
-        }
-        self.take(charge, shard, seen, &outcome)
     }
 
     /// Applies a charge if the slot still holds what was seen. The clock was read after that, so it was read while the
@@ -153,17 +137,18 @@ impl Table {
         }
     }
 
-    /// Charges several counters that all have slots and compact states. A denial writes nothing.
+    /// Charges several counters that all have slots and compact states. A denial writes nothing. `None` if the charges
+    /// need the locks.
     pub(super) fn charge_together<C: Clock>(
         &self,
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
         time: &Time<C>,
-    ) -> Attempt<QuotaStates> {
+    ) -> Option<QuotaStates> {
         // Charges on one counter add up. This is rare and needs the locks.
         let again = |index: usize| fingerprints[..index].contains(&fingerprints[index]);
         if (0..fingerprints.len()).any(again) {
-            return Attempt::Locked;
+            return None;
         }
         let looks: SmallVec<[UnlockedReading<'_>; 2]> =
             fingerprints.iter().map(|it| self.read(*it)).collect();
@@ -173,21 +158,19 @@ impl Table {
         };
         let outcomes = time.decide_all(charges, decide);
         if outcomes.iter().any(|outcome| outcome.standing.course == Course::MovedBack) {
-            return Attempt::Locked;
+            return None;
         }
         let admitted = is_admitted(&outcomes);
         if !admitted
             && charges.iter().any(|charge| charge.counter().quota().count_denied() != CountDenied::No)
         {
-            return Attempt::Locked;
+            return None;
         }
         if admitted && !self.commit(charges, fingerprints, &looks, &outcomes) {
-            return Attempt::Locked;
+            return None;
         }
         let each = charges.iter().zip(&outcomes);
-        Attempt::Done(
-            each.map(|(charge, outcome)| outcome.answer(charge, outcome.units(charge, admitted))).collect(),
-        )
+        Some(each.map(|(charge, outcome)| outcome.answer(charge, outcome.units(charge, admitted))).collect())
     }
 
     /// Makes all changes, or none if one needs more than one word or another thread was faster.
@@ -273,7 +256,7 @@ mod tests {
             let mut at_home = (0_u64..).map(Key::from).filter(|key| home(key) == 0);
             let [alice, bob] = [(); 2].map(|()| at_home.next().unwrap());
             let carol = (0_u64..).map(Key::from).find(|key| home(key) == 2).unwrap();
-            let charge = |key| store.charge(&[Charge::new(&quota, key, 1)]).unwrap();
+            let charge = |key| store.charge(&[Charge::new(&quota, key, 1)]).finish().unwrap();
             let reset = |key| store.reset(&Counter::new(&quota, key));
             charge(&alice);
             let before = word(&store, &Counter::new(&quota, &alice));
@@ -295,7 +278,7 @@ mod tests {
         let (store, key) = (store(), Key::from("alice"));
         let counter = Counter::new(&quota, &key);
         let charge = Charge::new(&quota, &key, 1);
-        let mark = store.charge(&[charge]).unwrap()[0].mark();
+        let mark = store.charge(&[charge]).finish().unwrap()[0].mark();
         let before = word(&store, &counter);
         store.record(&charge).unwrap();
         store.set(&counter, 4).unwrap();
@@ -310,7 +293,7 @@ mod tests {
     fn a_charge_is_not_made_again_because_its_counter_has_moved() {
         let (quota, store) = (PolicyQuota::new("", Quota::per_hour(5)), store());
         let table = &store.inner.table;
-        let charge = |key: &Key<'_>| store.charge(&[Charge::new(&quota, key, 1)]).unwrap();
+        let charge = |key: &Key<'_>| store.charge(&[Charge::new(&quota, key, 1)]).finish().unwrap();
         let alice = Key::from("alice");
         let counter = Counter::new(&quota, &alice);
         charge(&alice);
@@ -342,7 +325,7 @@ mod tests {
         let charge = |key| Charge::new(&quota, key, 1);
         let reset = |key| store.reset(&Counter::new(&quota, key));
         for key in [&alice, &carol] {
-            store.charge(&[charge(key)]).unwrap();
+            store.charge(&[charge(key)]).finish().unwrap();
         }
         let charges = [charge(&alice), charge(&carol)];
         let fingerprints = charges.map(|charge| table.fingerprint(&charge.counter()));
@@ -353,7 +336,7 @@ mod tests {
         let before = word(&store, &charges[0].counter());
         reset(&alice);
         for generation in 1..=GENERATIONS {
-            store.charge(&[charge(&bob)]).unwrap();
+            store.charge(&[charge(&bob)]).finish().unwrap();
             if generation < GENERATIONS {
                 reset(&bob);
             }
@@ -373,7 +356,7 @@ mod tests {
             let quota = PolicyQuota::new("", format!("5/{windows}").parse().unwrap());
             let (store, key) = (store(), Key::from("alice"));
             let charge = Charge::new(&quota, &key, 1);
-            assert!(store.charge(&[charge]).unwrap().is_admitted());
+            assert!(store.charge(&[charge]).finish().unwrap().is_admitted());
             let Inner { table, time } = &*store.inner;
             let state = table.charge_near(&charge, table.fingerprint(&charge.counter()), time);
             assert_eq!(state.map(|state| state.used()), Some(2), "{windows}");

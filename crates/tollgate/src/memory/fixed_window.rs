@@ -104,7 +104,19 @@ impl Standing {
     /// Returns the state after adding units. It saturates at the largest limit, so that it fits wherever a limit does.
     #[inline(always)]
     pub(super) fn add(&self, units: u64) -> State {
-        State { used: self.used.saturating_add(units).min(Quota::MAX_LIMIT), end: self.window.end() }
+        self.with_used(self.used.saturating_add(units).min(Quota::MAX_LIMIT)).stored()
+    }
+
+    /// Returns the same counter with this many units used.
+    #[inline(always)]
+    pub(super) fn with_used(self, used: u64) -> Self {
+        Self { used, ..self }
+    }
+
+    /// Returns what a slot stores of it.
+    #[inline(always)]
+    pub(super) fn stored(&self) -> State {
+        State { used: self.used, end: self.window.end() }
     }
 }
 

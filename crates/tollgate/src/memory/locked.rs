@@ -206,13 +206,14 @@ impl<'a> LockedStep<'a> {
 
     /// Sets the usage of the only counter, unless it has that value.
     pub(super) fn set(&mut self, used: u64) -> Result<QuotaState, NoRoom> {
-        let Standing { used: before, window, .. } = self.standing();
+        let before = self.standing();
         let used = used.min(Quota::MAX_LIMIT);
-        if used != before {
+        let after = before.with_used(used);
+        if used != before.used {
             self.take_room(&[1], |_| true)?;
-            self.write(0, State { used, end: window.end() });
+            self.write(0, after.stored());
         }
-        Ok(self.state(Standing { used, ..self.standing() }))
+        Ok(self.state(after))
     }
 
     /// Forgets the only counter.
@@ -234,14 +235,16 @@ impl<'a> LockedStep<'a> {
 
     /// Gives back the units of the only charge, in the marked window.
     pub(super) fn refund(&mut self, mark: Mark) -> QuotaState {
-        let Standing { used, window, .. } = self.standing();
+        let before = self.standing();
+        let Standing { used, window, .. } = before;
         let is_open = Mark::at(window.start()) == mark;
         let given = if is_open { at_most(self.charges[0].cost(), used) } else { 0 };
         let used = used - u64::from(given);
+        let after = before.with_used(used);
         if given > 0 {
-            self.write(0, State { used, end: window.end() });
+            self.write(0, after.stored());
         }
-        self.state(Standing { used, ..self.standing() }).with_units(given)
+        self.state(after).with_units(given)
     }
 
     /// The only counter.
@@ -352,17 +355,17 @@ mod tests {
         let store = MemoryStore::builder().clock(clock.clone()).max_counters(3).build();
         // So many are refused, but from now on the shard has room for them: only the cap asks for closed ones.
         let crowd: Vec<_> = keys.iter().map(|key| Charge::new(&minute, key, 1)).collect();
-        assert_eq!(store.charge(&crowd), Err(Full));
+        assert_eq!(store.charge(&crowd).finish(), Err(Full));
         for (key, quota) in [&blink, &second, &minute].into_iter().enumerate() {
-            assert!(store.charge(&[Charge::new(quota, &keys[key], 1)])?.is_admitted());
+            assert!(store.charge(&[Charge::new(quota, &keys[key], 1)]).finish()?.is_admitted());
         }
         clock.advance(Duration::from_millis(300));
         // Replaces the first.
         let both = [Charge::new(&second, &keys[1], 1), Charge::new(&minute, &keys[3], 1)];
-        assert!(store.charge(&both)?.is_admitted());
+        assert!(store.charge(&both).finish()?.is_admitted());
         clock.advance(Duration::from_millis(700));
         // Replaces the second.
-        assert!(store.charge(&[Charge::new(&minute, &keys[4], 1)])?.is_admitted());
+        assert!(store.charge(&[Charge::new(&minute, &keys[4], 1)]).finish()?.is_admitted());
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Counters in this process's memory.
 //!
-//! [`MemoryStore`] is the interface. It takes a step on one of three paths, which differ in how they reach counters.
-//! One pure function decides on all of them.
+//! [`MemoryStore`] is the interface. `steps` takes a step on one of three paths, which differ in how they reach
+//! counters. One pure function decides on all of them.
 //!
 //! ```text
 //! one quota charged  ──▶ fast_path  one compare-and-swap on the counter's slot, no lock; a denial only reads
@@ -27,6 +27,7 @@ mod names;
 mod shard;
 mod slot;
 mod slots;
+mod steps;
 mod sync;
 mod table;
 #[cfg(test)]
@@ -41,19 +42,17 @@ use std::{fmt, io, thread};
 
 use smallvec::SmallVec;
 
-use self::fast_path::Attempt;
-pub(crate) use self::fingerprint::Fingerprint;
-use self::locked::{LockedStep, Needs, NoRoom};
+use self::fingerprint::Fingerprint;
+use self::locked::Needs;
 pub use self::names::NamedCounter;
 use self::names::{Names, Naming, WakeReason};
+pub(crate) use self::steps::ChargeAttempt;
+use self::steps::Inner;
 use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
 use crate::store::{Answer, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
-use crate::{Charge, CountDenied, Counter, Mark, QuotaState, Timestamp};
-
-/// A step without room wrote nothing; whether a step back of the clock has to move one of its counters.
-struct RefusedStep(bool);
+use crate::{Charge, Counter, Mark, QuotaState, Timestamp};
 
 /// Requests of a batch whose counters are prefetched together: about as many as a core can wait for.
 const BATCH: usize = 16;
@@ -101,11 +100,6 @@ const BATCH: usize = 16;
 /// ```
 pub struct MemoryStore<C = SystemClock> {
     inner: Arc<Inner<C>>,
-}
-
-struct Inner<C> {
-    time: Time<C>,
-    table: Table,
 }
 
 /// Settings of a [`MemoryStore`].
@@ -318,7 +312,7 @@ impl<C: Clock> MemoryStore<C> {
     /// If there is no room for another counter.
     pub fn take(&self, step: Step<'_>) -> Result<QuotaStates, Full> {
         match step {
-            Step::Charge(charges) => self.charge(charges),
+            Step::Charge(charges) => self.charge(charges).finish(),
             Step::Peek(charges) => self.peek(charges),
             Step::Record(charge) => self.record(&charge).map(QuotaStates::one),
             Step::Refund { charge, mark } => Ok(QuotaStates::one(self.refund(&charge, mark))),
@@ -359,33 +353,14 @@ impl<C: Clock> MemoryStore<C> {
         self.take_each_as(steps)
     }
 
+    /// Charges all or nothing.
     #[inline(always)]
-    pub(crate) fn charge(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
-        match charges {
-            [charge] => self.inner.charge_one(charge, self.fingerprint(charge)),
-            charges => self.inner.charge_all(charges),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn fingerprint(&self, charge: &Charge<'_>) -> Fingerprint {
-        self.inner.table.fingerprint(&charge.counter())
-    }
-
-    /// Charges a counter that is in its place and whose window is open, as nearly all are. If it returns `None`,
-    /// nothing was charged, and [`charge_far`](Self::charge_far) charges it.
-    #[inline(always)]
-    pub(crate) fn charge_near(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Option<QuotaState> {
-        self.inner.table.charge_near(charge, fingerprint, &self.inner.time)
-    }
-
-    /// Charges a counter, wherever it is.
-    pub(crate) fn charge_far(
-        &self,
-        charge: &Charge<'_>,
-        fingerprint: Fingerprint,
-    ) -> Result<QuotaStates, Full> {
-        self.inner.charge_far(charge, fingerprint)
+    pub(crate) fn charge<'a>(&'a self, charges: &'a [Charge<'a>]) -> ChargeAttempt<'a, C> {
+        let first = match charges {
+            [charge] => self.inner.table.fingerprint(&charge.counter()),
+            _ => Fingerprint::NONE,
+        };
+        self.inner.charge(charges, first)
     }
 
     pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
@@ -414,7 +389,7 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     fn take_each_as<E: From<Full>>(&self, steps: &[Step<'_>]) -> Vec<Result<QuotaStates, E>> {
-        let Inner { table, .. } = &*self.inner;
+        let table = &self.inner.table;
         let mut answers = Vec::with_capacity(steps.len());
         for steps in steps.chunks(BATCH) {
             let fingerprint = |step: &Step<'_>| match step {
@@ -425,7 +400,7 @@ impl<C: Clock> MemoryStore<C> {
             table.prefetch(&fingerprints);
             for (step, fingerprint) in steps.iter().zip(fingerprints) {
                 let answer = match step {
-                    Step::Charge([charge]) => self.inner.charge_one(charge, fingerprint),
+                    Step::Charge(charges) => self.inner.charge(charges, fingerprint).finish(),
                     step => self.take(*step),
                 };
                 answers.push(answer.map_err(E::from));
@@ -442,15 +417,14 @@ impl<C: Clock> Store for MemoryStore<C> {
         step: Step<'a>,
         _: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
-        // The usual step has its own code, so that its state is made directly inside the answer.
-        if let Step::Charge([charge]) = step {
-            let fingerprint = self.fingerprint(charge);
-            if let Some(state) = self.charge_near(charge, fingerprint) {
-                return Answer::<Pending<_>>::Now(Ok(QuotaStates::one(state)));
-            }
-            return Answer::Now(self.charge_far(charge, fingerprint).map_err(StoreError::from));
-        }
-        Answer::Now(self.take(step).map_err(StoreError::from))
+        let counted = match step {
+            Step::Charge(charges) => match self.charge(charges) {
+                ChargeAttempt::Made(state) => return Answer::<Pending<_>>::Now(Ok(QuotaStates::one(state))),
+                ChargeAttempt::Left(left) => left.finish(),
+            },
+            step => self.take(step),
+        };
+        Answer::Now(counted.map_err(StoreError::from))
     }
 
     fn step_each_until<'a>(
@@ -463,117 +437,5 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     fn address(&self) -> Option<usize> {
         Some(Arc::as_ptr(&self.inner).addr())
-    }
-}
-
-impl<C: Clock> Inner<C> {
-    #[inline(always)]
-    fn charge_one(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<QuotaStates, Full> {
-        match self.table.charge_near(charge, fingerprint, &self.time) {
-            Some(state) => Ok(QuotaStates::one(state)),
-            None => self.charge_far(charge, fingerprint),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn charge_far(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<QuotaStates, Full> {
-        match self.table.charge_found(charge, fingerprint, &self.time) {
-            Attempt::Done(state) => Ok(QuotaStates::one(state)),
-            Attempt::Absent | Attempt::Locked => self.charge_locked(&[*charge], &[fingerprint]),
-        }
-    }
-
-    #[inline(never)]
-    fn charge_all(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
-        let fingerprints = self.fingerprints(charges);
-        self.table.prefetch(&fingerprints);
-        match self.table.charge_together(charges, &fingerprints, &self.time) {
-            Attempt::Done(counted) => Ok(counted),
-            Attempt::Absent | Attempt::Locked => self.charge_locked(charges, &fingerprints),
-        }
-    }
-
-    fn charge_locked(
-        &self,
-        charges: &[Charge<'_>],
-        fingerprints: &[Fingerprint],
-    ) -> Result<QuotaStates, Full> {
-        let is_overdraft =
-            |charge: &Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
-        match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge()) {
-            Ok(counted) => Ok(counted),
-            // A denial stands, even without room for an overdraft that it would charge. The first step wrote nothing,
-            // so the decision is that of one reading of the clock.
-            Err(_) if charges.iter().any(is_overdraft) => {
-                self.locked_by(charges, fingerprints, Needs::Room, |step| {
-                    step.charge().or_else(|_| step.deny())
-                })
-            }
-            Err(unmoved) => Err(self.refuse(charges, unmoved)),
-        }
-    }
-
-    fn locked<A>(
-        &self,
-        charges: &[Charge<'_>],
-        needs: Needs,
-        take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
-    ) -> Result<A, Full> {
-        self.locked_by(charges, &self.fingerprints(charges), needs, take)
-    }
-
-    /// Takes a step under locks, as [`try_locked`](Self::try_locked), and refuses it if there is no room.
-    fn locked_by<A>(
-        &self,
-        charges: &[Charge<'_>],
-        fingerprints: &[Fingerprint],
-        needs: Needs,
-        take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
-    ) -> Result<A, Full> {
-        self.try_locked(charges, fingerprints, needs, take).map_err(|refused| self.refuse(charges, refused))
-    }
-
-    /// Takes a step under locks, and repeats it while it has no room but other shards do. Without room, it writes
-    /// nothing.
-    #[cold]
-    #[inline(never)]
-    fn try_locked<A>(
-        &self,
-        charges: &[Charge<'_>],
-        fingerprints: &[Fingerprint],
-        needs: Needs,
-        mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
-    ) -> Result<A, RefusedStep> {
-        loop {
-            let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs);
-            let no_room = match take(&mut step) {
-                Ok(answer) => return Ok(answer),
-                Err(no_room) => no_room,
-            };
-            // Its locks are released before others are taken, so that steps cannot deadlock.
-            let has_to_move = step.give_up();
-            match no_room {
-                NoRoom::UnderCap if self.table.make_room_anywhere(self.time.coarse()) => {}
-                NoRoom::UnderCap | NoRoom::InShard => return Err(RefusedStep(has_to_move)),
-            }
-        }
-    }
-
-    /// Refuses a step for lack of room. Its counters are moved back all the same (rule 12).
-    fn refuse(&self, charges: &[Charge<'_>], RefusedStep(has_to_move): RefusedStep) -> Full {
-        if has_to_move {
-            drop(self.lock(charges));
-        }
-        Full
-    }
-
-    /// A step that needs no room.
-    fn lock<'a>(&'a self, charges: &'a [Charge<'a>]) -> LockedStep<'a> {
-        LockedStep::new(&self.table, &self.time, charges, &self.fingerprints(charges), Needs::Nothing)
-    }
-
-    fn fingerprints(&self, charges: &[Charge<'_>]) -> SmallVec<[Fingerprint; 2]> {
-        charges.iter().map(|charge| self.table.fingerprint(&charge.counter())).collect()
     }
 }

@@ -193,7 +193,7 @@ mod tests {
         let clock = ManualClock::default();
         let store = MemoryStore::builder().clock(clock.clone()).remember_keys().max_counters(1).build();
         let (quota, key) = (PolicyQuota::new("", Quota::per_second(1)), Key::from("alice"));
-        assert!(store.charge(&[Charge::new(&quota, &key, 1)]).unwrap().is_admitted());
+        assert!(store.charge(&[Charge::new(&quota, &key, 1)]).finish().unwrap().is_admitted());
         clock.advance(Duration::from_secs(1));
 
         let table = &store.inner.table;

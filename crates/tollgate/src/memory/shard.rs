@@ -546,7 +546,10 @@ mod tests {
         let (minute, hour) =
             (PolicyQuota::new("", Quota::per_minute(1)), PolicyQuota::new("", Quota::per_hour(1)));
         let charge = |quota: &PolicyQuota, key: usize| {
-            store.charge(&[Charge::new(quota, &Key::from(key), 1)]).map(|counted| counted.is_admitted())
+            store
+                .charge(&[Charge::new(quota, &Key::from(key), 1)])
+                .finish()
+                .map(|counted| counted.is_admitted())
         };
         assert_eq!(charge(&minute, 0), Ok(true));
         assert!((1..PLANNED).all(|key| charge(&hour, key) == Ok(true)));
@@ -569,9 +572,9 @@ mod tests {
         // One shard.
         let store = MemoryStore::builder().clock(clock.clone()).max_counters(ROWS * ROW * 5 / 8).build();
 
-        assert!(store.charge(&charges[..2 * ROW])?.is_admitted());
+        assert!(store.charge(&charges[..2 * ROW]).finish()?.is_admitted());
         clock.advance(Duration::from_secs(60));
-        assert!(store.charge(&charges[2 * ROW..])?.is_admitted());
+        assert!(store.charge(&charges[2 * ROW..]).finish()?.is_admitted());
         Ok(())
     }
 }

@@ -89,7 +89,7 @@ impl Caller<'_> {
     }
 
     fn takes(&self, cost: u32) -> QuotaStates {
-        self.place.store.charge(&[self.charge(cost)]).unwrap()
+        self.place.store.charge(&[self.charge(cost)]).finish().unwrap()
     }
 
     fn gives_back(&self, cost: u32) -> u32 {
@@ -183,7 +183,7 @@ fn pairs(seed: u64) {
                     let [first, second] = &callers;
                     let mut charges = [first.charge(1), second.charge(1)];
                     charges.rotate_left(both as usize);
-                    if place.store.charge(&charges).unwrap().is_admitted() {
+                    if place.store.charge(&charges).finish().unwrap().is_admitted() {
                         kept = kept.map(|kept| kept + 1);
                     }
                 }
@@ -226,7 +226,7 @@ fn denied_pairs(seed: u64) {
                 continue;
             }
             let (full, other) = (place.caller(0), place.caller(1));
-            let counted = place.store.charge(&[full.charge(1), other.charge(1)]).unwrap();
+            let counted = place.store.charge(&[full.charge(1), other.charge(1)]).finish().unwrap();
             assert_eq!([0, 1].map(|quota| counted[quota].used()), [LIMIT, 1], "thread {thread}, turn {turn}");
         }
     });
@@ -278,7 +278,7 @@ fn full(seed: u64) {
         let mut held = 0;
         for turn in 0..TURNS {
             let stranger = place.caller(thread * TURNS + turn);
-            match place.store.charge(&[stranger.charge(1)]) {
+            match place.store.charge(&[stranger.charge(1)]).finish() {
                 Ok(counted) => assert!(counted.is_admitted()),
                 Err(error) => {
                     assert_eq!(error, Full);
@@ -297,7 +297,7 @@ fn full(seed: u64) {
     assert_eq!(place.store.counters(), held);
     assert!(held <= CAP, "{held} keys are held");
     // There is room for exactly the rest.
-    let strangers = |at| place.store.charge(&[place.caller(at).charge(1)]).is_ok();
+    let strangers = |at| place.store.charge(&[place.caller(at).charge(1)]).finish().is_ok();
     assert_eq!((1_000..1_000 + CAP as u64).filter(|at| strangers(*at)).count(), CAP - held);
 }
 

@@ -216,8 +216,8 @@ impl Stage {
         let charge = |key: usize, cost| Charge::new(&self.quota, &self.keys[key], cost);
         let one = |answer: Result<QuotaState, Full>| answer.map(|state| QuotaStates::one(state));
         let counted = match op {
-            Op::Charge(key, cost) => self.store.charge(&[charge(*key, *cost)]),
-            Op::Both(first, second) => self.store.charge(&[charge(*first, 1), charge(*second, 1)]),
+            Op::Charge(key, cost) => self.store.charge(&[charge(*key, *cost)]).finish(),
+            Op::Both(first, second) => self.store.charge(&[charge(*first, 1), charge(*second, 1)]).finish(),
             Op::Peek(key) => self.store.peek(&[charge(*key, 1)]),
             Op::Set(key, used) => one(self.store.set(&charge(*key, 0).counter(), *used)),
             Op::Reset(key) => Ok(QuotaStates::one(self.store.reset(&charge(*key, 0).counter()))),

@@ -1,0 +1,176 @@
+//! The steps of a store in memory: which path each one takes to its counters.
+
+use smallvec::SmallVec;
+
+use super::fingerprint::Fingerprint;
+use super::locked::{LockedStep, Needs, NoRoom};
+use super::table::Table;
+use super::time::Time;
+use crate::charge::{Charge, CountDenied};
+use crate::clock::Clock;
+use crate::quota_state::QuotaState;
+use crate::store::{Full, QuotaStates};
+
+/// The counters of a store, and their time.
+pub(super) struct Inner<C> {
+    pub(super) time: Time<C>,
+    pub(super) table: Table,
+}
+
+/// A step without room wrote nothing; whether a step back of the clock has to move one of its counters.
+struct RefusedStep(bool);
+
+/// A charge after its first attempt, on the path of nearly all.
+#[must_use = "a charge that is left is not made unless it is finished"]
+pub(crate) enum ChargeAttempt<'a, C> {
+    /// It is made. A caller that makes something of the state does it here, where the state is not copied.
+    Made(QuotaState),
+    /// Nothing was charged.
+    Left(LeftCharge<'a, C>),
+}
+
+/// A charge that is not made yet.
+pub(crate) struct LeftCharge<'a, C> {
+    inner: &'a Inner<C>,
+    charges: &'a [Charge<'a>],
+    /// The fingerprint of the only counter, if there is only one.
+    fingerprint: Fingerprint,
+}
+
+impl<C: Clock> ChargeAttempt<'_, C> {
+    /// Makes the charge, unless it is made.
+    #[inline(always)]
+    pub(crate) fn finish(self) -> Result<QuotaStates, Full> {
+        match self {
+            Self::Made(state) => Ok(QuotaStates::one(state)),
+            Self::Left(left) => left.finish(),
+        }
+    }
+}
+
+impl<C: Clock> LeftCharge<'_, C> {
+    /// Charges all or nothing, wherever the counters are: without a lock if that is enough, otherwise under the locks of
+    /// their shards.
+    #[inline(always)]
+    pub(crate) fn finish(self) -> Result<QuotaStates, Full> {
+        self.inner.charge_far(self.charges, self.fingerprint)
+    }
+}
+
+impl<C: Clock> Inner<C> {
+    /// Charges all or nothing. Every charge comes through here. `first` is the fingerprint of the first counter.
+    #[inline(always)]
+    pub(super) fn charge<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        first: Fingerprint,
+    ) -> ChargeAttempt<'a, C> {
+        if let [charge] = charges
+            && let Some(state) = self.table.charge_near(charge, first, &self.time)
+        {
+            return ChargeAttempt::Made(state);
+        }
+        ChargeAttempt::Left(LeftCharge { inner: self, charges, fingerprint: first })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_far(&self, charges: &[Charge<'_>], fingerprint: Fingerprint) -> Result<QuotaStates, Full> {
+        if let [charge] = charges {
+            return match self.table.charge_found(charge, fingerprint, &self.time) {
+                Some(state) => Ok(QuotaStates::one(state)),
+                None => self.charge_locked(charges, &[fingerprint]),
+            };
+        }
+        let fingerprints = self.fingerprints(charges);
+        self.table.prefetch(&fingerprints);
+        match self.table.charge_together(charges, &fingerprints, &self.time) {
+            Some(counted) => Ok(counted),
+            None => self.charge_locked(charges, &fingerprints),
+        }
+    }
+
+    fn charge_locked(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+    ) -> Result<QuotaStates, Full> {
+        let is_overdraft =
+            |charge: &Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
+        match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge()) {
+            Ok(counted) => Ok(counted),
+            // A denial stands, even without room for an overdraft that it would charge. The first step wrote nothing,
+            // so the decision is that of one reading of the clock.
+            Err(_) if charges.iter().any(is_overdraft) => {
+                self.locked_by(charges, fingerprints, Needs::Room, |step| {
+                    step.charge().or_else(|_| step.deny())
+                })
+            }
+            Err(unmoved) => Err(self.refuse(charges, unmoved)),
+        }
+    }
+
+    /// Takes a step under locks.
+    pub(super) fn locked<A>(
+        &self,
+        charges: &[Charge<'_>],
+        needs: Needs,
+        take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, Full> {
+        self.locked_by(charges, &self.fingerprints(charges), needs, take)
+    }
+
+    /// Takes a step under locks, as [`try_locked`](Self::try_locked), and refuses it if there is no room.
+    fn locked_by<A>(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+        needs: Needs,
+        take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, Full> {
+        self.try_locked(charges, fingerprints, needs, take).map_err(|refused| self.refuse(charges, refused))
+    }
+
+    /// Takes a step under locks, and repeats it while it has no room but other shards do. Without room, it writes
+    /// nothing.
+    #[cold]
+    #[inline(never)]
+    fn try_locked<A>(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+        needs: Needs,
+        mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, RefusedStep> {
+        loop {
+            let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs);
+            let no_room = match take(&mut step) {
+                Ok(answer) => return Ok(answer),
+                Err(no_room) => no_room,
+            };
+            // Its locks are released before others are taken, so that steps cannot deadlock.
+            let has_to_move = step.give_up();
+            match no_room {
+                NoRoom::UnderCap if self.table.make_room_anywhere(self.time.coarse()) => {}
+                NoRoom::UnderCap | NoRoom::InShard => return Err(RefusedStep(has_to_move)),
+            }
+        }
+    }
+
+    /// Refuses a step for lack of room. Its counters are moved back all the same (rule 12).
+    fn refuse(&self, charges: &[Charge<'_>], RefusedStep(has_to_move): RefusedStep) -> Full {
+        if has_to_move {
+            drop(self.lock(charges));
+        }
+        Full
+    }
+
+    /// A step that needs no room.
+    pub(super) fn lock<'a>(&'a self, charges: &'a [Charge<'a>]) -> LockedStep<'a> {
+        LockedStep::new(&self.table, &self.time, charges, &self.fingerprints(charges), Needs::Nothing)
+    }
+
+    fn fingerprints(&self, charges: &[Charge<'_>]) -> SmallVec<[Fingerprint; 2]> {
+        charges.iter().map(|charge| self.table.fingerprint(&charge.counter())).collect()
+    }
+}
