@@ -25,6 +25,13 @@ pub struct PolicySet {
     is_of_caller: bool,
 }
 
+/// A first version without policies.
+impl Default for PolicySet {
+    fn default() -> Self {
+        Self::first(Policies::new(Vec::new()), "")
+    }
+}
+
 impl PolicySet {
     pub(super) fn first(policies: Policies, source: &str) -> Self {
         let counters = policies.as_slice().iter().map(|_| Arc::default()).collect();

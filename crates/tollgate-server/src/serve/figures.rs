@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::MemoryStore;
-use tollgate_policy::{Policies, PolicyLimiter, PolicySet};
+use tollgate_policy::PolicySet;
 
 use super::rules::Rules;
 use crate::args::MetricAliases;
@@ -33,10 +32,11 @@ pub(super) fn figures(
     counting: &CountingParts,
     rules: &Rules,
     optional: OptionalParts,
-) -> anyhow::Result<MetricSources> {
+) -> MetricSources {
     let OptionalParts { shared, principals, tls, aliases } = optional;
     let reloads = rules.reloads.as_ref().map(|reloads| Arc::clone(reloads.state()));
-    let (decider, without_policies) = (Arc::clone(&rules.decider), without_policies()?);
+    // If domains decide, the metrics of policies are there and zero.
+    let (decider, without_policies) = (Arc::clone(&rules.decider), Arc::<PolicySet>::default());
     let policies = move || PolicyFigures {
         live: decider.policies().map_or_else(|| Arc::clone(&without_policies), |engine| engine.live()),
         store_full: decider.store_full(),
@@ -52,7 +52,7 @@ pub(super) fn figures(
         _ => Occupancy { counters: memory.counters(), max_counters: memory.max_counters() },
     };
     let body_memory = move || BodyMemory { held_bytes: budget.held(), refused: budget.refused() };
-    Ok(MetricSources {
+    MetricSources {
         metrics: Arc::clone(&resources.metrics),
         policies: Box::new(policies),
         envoy: envoy.map(|engine| -> FigureSource<_> { Box::new(move || engine.figures()) }),
@@ -62,16 +62,10 @@ pub(super) fn figures(
         body_memory: Box::new(body_memory),
         tls: tls.map(|(tls, reloads)| -> FigureSource<_> { Box::new(move || tls_figures(&tls, &reloads)) }),
         aliases,
-    })
+    }
 }
 
 fn tls_figures(tls: &ServerTls, reloads: &ReloadState) -> TlsFigures {
     let is_in_step = reloads.failure().is_none();
     TlsFigures { expiry: tls.expiry(), reloads: reloads.counts(), is_in_step }
-}
-
-/// Returns a set without policies. If domains decide, the metrics of policies are there and zero.
-fn without_policies() -> anyhow::Result<Arc<PolicySet>> {
-    let memory = MemoryStore::builder().max_counters(1).build();
-    Ok(PolicyLimiter::new(memory, Policies::of([])?, "").live())
 }

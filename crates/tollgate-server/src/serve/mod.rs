@@ -207,7 +207,7 @@ impl BoundServer {
             tls: tls.clone().zip(tls_reloads),
             aliases: settings.metric_aliases,
         };
-        let scrape = Scrape::new(figures::figures(&resources, &counting, &rules, optional)?);
+        let scrape = Scrape::new(figures::figures(&resources, &counting, &rules, optional));
 
         let (grpc_bound, http_bound): (Vec<BoundListener>, Vec<_>) =
             bound.into_iter().partition(|bound| bound.listener.kind == ListenerKind::Grpc);
