@@ -1,7 +1,7 @@
--- The usual call, above all on a Cluster: one charge of one counter of the open window. The counter's remaining life and
--- its expiry tell the time and the window. If the caller expects a window to be open, the life and the window's number
--- prove that it is, and the expiry need not be asked for. The loops below would give the same answer, but their many steps
--- cost as much as a command. A new counter, a denial, an error and an expiry that is off go on there.
+-- The usual call, above all on a Cluster: one charge of one counter of the open window. The counter's remaining life
+-- and its expiry tell the time and the window. If the caller expects a window to be open, the life and the window's
+-- number prove that it is, and the expiry need not be asked for. The loops below would give the same answer, but their
+-- many steps cost as much as a command. A new counter, a denial, an error and an expiry that is off go on there.
 local first_ends, left, undone
 if #KEYS == 1 then
   local op, times, _, _, spelt, limit, counted, windows, a, b = from_packed('<sdddsddsdd', ARGV[1])

@@ -36,8 +36,8 @@ for group = 1, #ARGV do
     if times > 1 then spelt = string.format('%.0f', all) end
     local is_usual = op == 'charge' and not undone and expiry and all > 0 and all <= limit
     local counts = times == 1
-    -- All keys differ. One command for all is a third of the work. For types other than strings it answers nil, as if the
-    -- key did not exist.
+    -- All keys differ. One command for all is a third of the work. For types other than strings it answers nil, as if
+    -- the key did not exist.
     local values = not is_usual and requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     for i = 1, requests do
       local name, value, count = KEYS[key + i], values and values[i] or undone, nil

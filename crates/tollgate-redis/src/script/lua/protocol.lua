@@ -1,6 +1,6 @@
 -- Takes many requests in one step, one after another, at one reading of the clock. Each is all or nothing. Several
--- counters are all read before the first write. A single one may be charged before it is checked; if it had no room, that
--- is undone in the same step.
+-- counters are all read before the first write. A single one may be charged before it is checked; if it had no room,
+-- that is undone in the same step.
 --
 -- KEYS: the counters, request by request. ARGV: groups of requests that differ only in their keys. Each group is packed
 -- into one text, because ten arguments cost more than the work on them. Words end with a zero, numbers are doubles with
@@ -18,19 +18,20 @@
 --              refund: the units to give back, and the start of their window
 --     windows, a, b
 --              grid: each b ms, one of them from a on;  open: the same, and the one from a on is probably open;
---              first_hit: b ms from the first unit;  given: from a to b;  named: from a to b, and the key names the window
+--              first_hit: b ms from the first unit;  given: from a to b;
+--              named: from a to b, and the key names the window
 --
 -- The reply is a flat list of integers, which is cheaper to write and to read than a nested one. It has the time, then
 -- for each request and counter the count before the step, or a fault. For a first_hit counter, the end of its window
 -- follows. For any other counter whose window has not begun, there are three: LATER, the count, and the end of its
--- window. A refund of a window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the key
--- names the window. The caller computes the new counts from these.
+-- window. A refund of a window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the
+-- key names the window. The caller computes the new counts from these.
 --
--- A counter is an integer that expires a second after its window ends, so its expiry tells its window. If the windows are
--- on a grid and last a second or more, the last 13 digits are the count, and those before them are a number of the window.
--- So one command both charges a counter and finds out whether its window is open. The number decides, because MIGRATE,
--- which moves the remaining life of a key, may shift the expiry. If the key names the window, other programs may share the
--- counter and let it expire later; its expiry then tells nothing.
+-- A counter is an integer that expires a second after its window ends, so its expiry tells its window. If the windows
+-- are on a grid and last a second or more, the last 13 digits are the count, and those before them are a number of the
+-- window. So one command both charges a counter and finds out whether its window is open. The number decides, because
+-- MIGRATE, which moves the remaining life of a key, may shift the expiry. If the key names the window, other programs
+-- may share the counter and let it expire later; its expiry then tells nothing.
 --
 -- The clock may step back. A step of up to a second reopens nothing: the counter of a closed window still exists, and a
 -- counter whose window has not begun stays in it. After a longer step, the first operation on a counter takes it, with
@@ -44,7 +45,7 @@ local MOST = 1099511627775
 
 -- A window's number is from 1 to NUMBERS, and is multiplied by SPAN, so that a count and the units that are added to it
 -- stay below the next number; Lua's integers are exact up to 2^53. Numbers repeat after NUMBERS windows: 15 minutes for
--- windows of a second. If the clock steps back by exactly that long, a counter seems to be in the open window: its usage is
--- right, but a batch may leave its expiry as it is.
+-- windows of a second. If the clock steps back by exactly that long, a counter seems to be in the open window: its
+-- usage is right, but a batch may leave its expiry as it is.
 local SPAN, NUMBERS, SHORTEST = 1e13, 899, 1000
 

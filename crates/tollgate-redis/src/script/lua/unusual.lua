@@ -11,9 +11,9 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
     return (math.floor((due - GRACE) / length - 1) % NUMBERS + 1) * SPAN
   end
 
-  -- Returns a counter's count, its expiry (nil if it does not exist), the expiry that it should have (that of the window
-  -- it stays in, else of the one that holds or would open now), and its number, multiplied. Returns nil if the value is
-  -- not a count. `value` is the counter's value, if already known.
+  -- Returns a counter's count, its expiry (nil if it does not exist), the expiry that it should have (that of the
+  -- window it stays in, else of the one that holds or would open now), and its number, multiplied. Returns nil if the
+  -- value is not a count. `value` is the counter's value, if already known.
   local function read(key, windows, expiry, length, value)
     local due = expiry or now + length + GRACE
     value = value or try('GET', key)
@@ -42,8 +42,8 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
       elseif windows == 'first_hit' then
         stays = ends > now + GRACE and ends <= due + GRACE
       elseif windows == 'given' then
-        -- For a calendar, only the window that holds now is known. The next one begins at its end, and is less than half
-        -- as long again; the one after that ends later.
+        -- For a calendar, only the window that holds now is known. The next one begins at its end, and is less than
+        -- half as long again; the one after that ends later.
         stays = stays and due <= now + 2 * GRACE and ends - due < 1.5 * length
       end
       if stays then
