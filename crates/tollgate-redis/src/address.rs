@@ -15,8 +15,8 @@ pub(crate) enum Address {
 impl Address {
     /// The address in a redirect or a slot map: `host:port`, where an IPv6 address has no brackets, and the
     /// host may be empty or `?`, which mean the host that answered.
-    pub(crate) fn told_by(&self, told: &str) -> Option<Self> {
-        let (host, port) = told.rsplit_once(':')?;
+    pub(crate) fn redirected_to(&self, address: &str) -> Option<Self> {
+        let (host, port) = address.rsplit_once(':')?;
         self.at(host, port.parse().ok()?)
     }
 
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn an_empty_host_means_the_one_that_answered() {
         let asked = Address::Tcp("10.0.0.1".into(), 7000);
-        for (told, meant) in [
+        for (address, meant) in [
             (":7001", Some("10.0.0.1:7001")),
             ("?:7001", Some("10.0.0.1:7001")),
             ("10.0.0.2:7001", Some("10.0.0.2:7001")),
@@ -62,8 +62,12 @@ mod tests {
             ("10.0.0.2:70000", None),
             ("", None),
         ] {
-            assert_eq!(asked.told_by(told).map(|address| address.to_string()).as_deref(), meant, "{told}");
+            assert_eq!(
+                asked.redirected_to(address).map(|address| address.to_string()).as_deref(),
+                meant,
+                "{address}"
+            );
         }
-        assert_eq!(Address::Unix(Path::new("/run/redis.sock").into()).told_by(":7001"), None);
+        assert_eq!(Address::Unix(Path::new("/run/redis.sock").into()).redirected_to(":7001"), None);
     }
 }

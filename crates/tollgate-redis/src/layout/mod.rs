@@ -1,6 +1,7 @@
 //! Layouts: keys as another system writes them, so that both share counters.
 //!
-//! `text` parses templates, `error` has their errors, and [`names`](crate::names) builds the names of counters from them.
+//! `text` parses templates, `error` has their errors, and [`names`](crate::names) builds the names of counters from
+//! them.
 
 mod error;
 mod name;
@@ -35,8 +36,8 @@ pub(crate) use self::name::{LayoutNaming, ValueText, values};
 /// # Values
 ///
 /// The last value is written unchanged. In every other value, `%` and the byte that follows the value in the template
-/// are written as `%` and two hexadecimal digits, so different values never make the same key. Systems that write such a
-/// value as it is count it under another key. Braces in values are treated in the same way if the template itself has
+/// are written as `%` and two hexadecimal digits, so different values never make the same key. Systems that do not
+/// escape such a value count it under another key. Braces in values are treated in the same way if the template itself has
 /// braces, and on a Cluster, where they would choose the slot. In a template with braces, an empty value is written as
 /// `%`, because empty braces do not choose a slot.
 ///

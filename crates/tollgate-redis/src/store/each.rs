@@ -70,8 +70,8 @@ impl StoreInner {
         for (place, answer) in sent.into_iter().chain(others.into_iter().chain(across).flatten()) {
             answers[place] = Some(answer);
         }
-        // Every place has its answer by now: it was known, or its step was taken. If one were missing, the answers after
-        // it must not move to other steps.
+        // Every place has its answer: it was known, or its step was taken. If one were missing, the answers after it
+        // must not move to other steps.
         let missing = || Err(AnswerError::Nonsense.into());
         answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
     }

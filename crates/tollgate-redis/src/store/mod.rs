@@ -1,4 +1,8 @@
 //! The store: takes charges and returns counts.
+//!
+//! A step is a [charge] or one of the [others](steps), alone or with [several](each) at once. It is a
+//! [question](ask) to the script, unless a [remembered denial](local_denials) answers it, or it is taken
+//! [slot by slot](across).
 
 mod across;
 mod ask;

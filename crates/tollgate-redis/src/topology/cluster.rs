@@ -39,7 +39,7 @@ type SlotPlaces = Vec<(u16, u16, Address)>;
 struct KnownSlots {
     nodes: HashMap<Address, Arc<Node>>,
     /// Primaries and replicas; all of them have the slot map.
-    told: Vec<Address>,
+    members: Vec<Address>,
     /// The server that took over a slot last, whose slot map is the newest.
     newest: Option<Address>,
     /// The places of the slots, and when they last changed.
@@ -172,12 +172,12 @@ impl Find for Members {
     async fn find(&self) -> Result<Arc<SlotMap>, ConnectTrouble> {
         let mut best: Result<Vec<ReportedRange>, ConnectTrouble> = Err(ConnectTrouble::SlotUnserved);
         for address in self.candidates() {
-            let told = ask_once(&address, PeerRole::Member, &self.checked, &self.command).await;
-            match told.and_then(|reply| read(&address, reply)) {
-                Ok(told) => {
-                    let served = served(&told);
+            let answer = ask_once(&address, PeerRole::Member, &self.checked, &self.command).await;
+            match answer.and_then(|reply| read(&address, reply)) {
+                Ok(ranges) => {
+                    let served = served(&ranges);
                     if best.as_ref().map_or(0, |best| self::served(best)) < served {
-                        best = Ok(told);
+                        best = Ok(ranges);
                     }
                     if served == u32::from(SLOTS) {
                         break;
@@ -203,7 +203,7 @@ impl Members {
     /// Returns the servers to ask, best first: the one that took over a slot last, then connected ones, then the rest.
     fn candidates(&self) -> Vec<Address> {
         let mut known = self.known();
-        let mut candidates: Vec<_> = known.told.iter().chain(&self.seeds).cloned().collect();
+        let mut candidates: Vec<_> = known.members.iter().chain(&self.seeds).cloned().collect();
         fastrand::shuffle(&mut candidates);
         candidates.sort_by_key(|address| {
             known.nodes.get(address).is_none_or(|node| node.health() != Health::Connected)
@@ -221,12 +221,12 @@ impl Members {
     }
 
     /// Returns the nodes of the reported servers. Unreachable nodes without slots are dropped.
-    fn map(&self, told: Vec<ReportedRange>) -> SlotMap {
+    fn map(&self, reported: Vec<ReportedRange>) -> SlotMap {
         let mut known = self.known();
-        known.told = told.iter().flat_map(|range| range.servers.iter().cloned()).collect();
-        known.told.sort_by_key(Address::to_string);
-        known.told.dedup();
-        let ranges = told.into_iter().filter_map(|range| {
+        known.members = reported.iter().flat_map(|range| range.servers.iter().cloned()).collect();
+        known.members.sort_by_key(Address::to_string);
+        known.members.dedup();
+        let ranges = reported.into_iter().filter_map(|range| {
             let node = known.node(range.servers.first()?, &self.checked);
             Some(Range { first: range.first, last: range.last, node })
         });
@@ -291,8 +291,8 @@ struct ReportedRange {
     servers: Vec<Address>,
 }
 
-fn served(told: &[ReportedRange]) -> u32 {
-    told.iter().map(|range| u32::from(range.last - range.first) + 1).sum()
+fn served(ranges: &[ReportedRange]) -> u32 {
+    ranges.iter().map(|range| u32::from(range.last - range.first) + 1).sum()
 }
 
 /// Reads the reply to `CLUSTER SLOTS`: for each range its first and last slot, then host, port and more for each
@@ -302,12 +302,12 @@ fn read(asked: &Address, reply: RespValue) -> Result<Vec<ReportedRange>, Connect
     if ranges.is_empty() {
         return Err(ConnectTrouble::NotReady(Refusal::ClusterDown));
     }
-    let mut told: Vec<ReportedRange> =
+    let mut ranges: Vec<ReportedRange> =
         ranges.into_iter().map(|range| read_range(asked, range)).collect::<Option<_>>().ok_or(NONSENSE)?;
-    told.sort_by_key(|range| range.first);
+    ranges.sort_by_key(|range| range.first);
     // A slot has one primary.
-    let overlaps = told.iter().zip(told.iter().skip(1)).any(|(range, next)| next.first <= range.last);
-    if overlaps { Err(NONSENSE) } else { Ok(told) }
+    let overlaps = ranges.iter().zip(ranges.iter().skip(1)).any(|(range, next)| next.first <= range.last);
+    if overlaps { Err(NONSENSE) } else { Ok(ranges) }
 }
 
 const NONSENSE: ConnectTrouble =
@@ -370,8 +370,8 @@ mod tests {
             range(5461, 16382, vec![server(RespValue::Nil, 7002)]),
             range(16383, 16383, vec![server(host(""), 7003)]),
         ]);
-        let told = read(&asked(), reply).unwrap();
-        let shown: Vec<_> = told
+        let ranges = read(&asked(), reply).unwrap();
+        let shown: Vec<_> = ranges
             .iter()
             .map(|range| {
                 let servers: Vec<_> = range.servers.iter().map(Address::to_string).collect();

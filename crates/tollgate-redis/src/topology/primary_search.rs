@@ -78,7 +78,7 @@ impl Find for PrimarySearch {
             let sentinel_trouble = |other| ConnectTrouble::OfSentinel(sentinel.clone(), Box::new(other));
             match ask_once(sentinel, PeerRole::Sentinel, &self.checked, &self.command).await {
                 Ok(RespValue::Nil) => trouble = ConnectTrouble::NoPrimary,
-                Ok(told) => match address(sentinel, told) {
+                Ok(reply) => match address(sentinel, reply) {
                     Some(primary) => return Ok(self.node(primary)),
                     None => trouble = sentinel_trouble(ConnectTrouble::Unfit("a sentinel names no address")),
                 },
@@ -100,7 +100,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn address(sentinel: &Address, told: RespValue) -> Option<Address> {
-    let (host, port) = <(String, i64)>::from_reply(told)?;
+fn address(sentinel: &Address, reply: RespValue) -> Option<Address> {
+    let (host, port) = <(String, i64)>::from_reply(reply)?;
     sentinel.at(&host, u16::try_from(port).ok()?)
 }

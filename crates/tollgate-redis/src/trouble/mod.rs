@@ -74,8 +74,8 @@ impl Trouble {
     pub(crate) fn of_reply(error: &ServerError, asked: &Address) -> Self {
         match error.code() {
             code @ ("MOVED" | "ASK") => {
-                let told = error.details().split_once(' ').filter(|(slot, _)| slot::is_slot(slot));
-                match told.and_then(|(_slot, address)| asked.told_by(address)) {
+                let redirect = error.details().split_once(' ').filter(|(slot, _)| slot::is_slot(slot));
+                match redirect.and_then(|(_slot, address)| asked.redirected_to(address)) {
                     Some(address) if code == "MOVED" => Self::Refused(Refusal::Moved(address)),
                     Some(address) => Self::Refused(Refusal::Ask(address)),
                     None => Self::BadReply,
@@ -149,7 +149,7 @@ impl From<Trouble> for StoreError {
             }
             Trouble::Stopped(_) => RedisError::ScriptRefused,
             Trouble::BadReply => RedisError::BadReply,
-            Trouble::Refused(refusal) => match refusal.meaning().told {
+            Trouble::Refused(refusal) => match refusal.meaning().caller_error {
                 CallerError::Error(error) => error,
                 CallerError::Uncountable(reason) => return Self::Uncountable(reason),
             },

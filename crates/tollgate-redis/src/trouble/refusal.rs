@@ -63,7 +63,7 @@ pub(crate) struct Meaning<'a> {
     /// Whether the server is no primary, and refuses until it is one.
     pub(crate) is_replica: bool,
     /// The error of a decision.
-    pub(super) told: CallerError,
+    pub(super) caller_error: CallerError,
     /// Why there is no connection, if it comes while one is set up.
     pub(super) unconnected: NoConnection,
     /// What an operator can do about it.
@@ -163,7 +163,7 @@ impl Refusal {
             Self::NotSaving => Meaning::of("MISCONF"),
             Self::NoReplicas => Meaning::of("NOREPLICAS"),
             Self::OutOfMemory => {
-                Meaning { told: CallerError::Error(RedisError::OutOfMemory), ..Meaning::of("OOM") }
+                Meaning { caller_error: CallerError::Error(RedisError::OutOfMemory), ..Meaning::of("OOM") }
             }
             Self::MaxClients => Meaning {
                 said: ReplyPattern { begins: "max number of clients", ..ReplyPattern::code("ERR") },
@@ -171,14 +171,14 @@ impl Refusal {
                 ..Meaning::of("ERR")
             },
             Self::NoAuth => Meaning {
-                told: CallerError::Error(RedisError::AccessDenied),
+                caller_error: CallerError::Error(RedisError::AccessDenied),
                 unconnected: NoConnection::PasswordWanted,
                 advice: Hint::CheckLogin,
                 ..Meaning::of("NOAUTH")
             },
             Self::NoPermission => Meaning {
                 said: ReplyPattern { only_outside: true, ..ReplyPattern::code("NOPERM") },
-                told: CallerError::Error(RedisError::AccessDenied),
+                caller_error: CallerError::Error(RedisError::AccessDenied),
                 unconnected: NoConnection::NoRight,
                 advice: Hint::GiveRights,
                 ..Meaning::of("NOPERM")
@@ -190,30 +190,34 @@ impl Refusal {
                     ..ReplyPattern::code("NOPERM")
                 },
                 is_of_some_keys: true,
-                told: CallerError::Error(RedisError::AccessDenied),
+                caller_error: CallerError::Error(RedisError::AccessDenied),
                 advice: Hint::GiveRights,
                 ..Meaning::of("NOPERM")
             },
             Self::WrongType => Meaning {
                 said: ReplyPattern { only_outside: true, ..ReplyPattern::code("WRONGTYPE") },
-                told: CallerError::Error(RedisError::WrongType),
+                caller_error: CallerError::Error(RedisError::WrongType),
                 ..Meaning::of("WRONGTYPE")
             },
             Self::CrossSlot => Meaning {
                 is_of_some_keys: true,
-                told: CallerError::Uncountable("its keys are in several slots of a cluster"),
+                caller_error: CallerError::Uncountable("its keys are in several slots of a cluster"),
                 ..Meaning::of("CROSSSLOT")
             },
             Self::UnknownCommand => Meaning {
                 said: ReplyPattern { begins: "unknown command", ..ReplyPattern::code("ERR") },
-                told: CallerError::Error(RedisError::Misconfigured("it does not know EVALSHA or SCRIPT")),
+                caller_error: CallerError::Error(RedisError::Misconfigured(
+                    "it does not know EVALSHA or SCRIPT",
+                )),
                 unconnected: NoConnection::Unfit(
                     "the server does not know the commands of Redis 7.0 or Valkey 7.2",
                 ),
                 ..Meaning::of("ERR")
             },
             Self::ProtectedMode => Meaning {
-                told: CallerError::Error(RedisError::Misconfigured("it refuses clients from other hosts")),
+                caller_error: CallerError::Error(RedisError::Misconfigured(
+                    "it refuses clients from other hosts",
+                )),
                 unconnected: NoConnection::Unfit(
                     "the server is in protected mode and refuses clients from other hosts",
                 ),
@@ -231,7 +235,7 @@ impl Meaning<'_> {
             remedy: Remedy::None,
             is_of_some_keys: false,
             is_replica: false,
-            told: CallerError::Error(RedisError::NotReady),
+            caller_error: CallerError::Error(RedisError::NotReady),
             unconnected: NoConnection::NotReady,
             advice: Hint::Do("wait until it is ready; if it does not become ready, see its log"),
         }

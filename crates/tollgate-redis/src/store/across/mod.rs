@@ -18,7 +18,7 @@ use crate::slot::{self, ClusterSlot};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum AcrossSlots {
-    /// They fail with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable): a request is not split into
+    /// They fail with [`StoreError::Uncountable`]: a request is not split into
     /// several steps without permission.
     #[default]
     Refuse,

@@ -89,7 +89,8 @@ fn make(dice: &mut Dice, lengths: &[usize], keys: Option<usize>) -> World {
         4 => 1_711_839_600_000 + dice.among(&[-SECOND, 0, 3_599 * SECOND, 7_200 * SECOND, DAY - SECOND]),
         _ => 1_700_000_040_000 + dice.among(&[0, 1, -1, 500, 999, 4, 3_960]),
     };
-    let mut maker = Maker { dice, quotas: &quotas, keys, ticks, steps_back, naming, most_asks, is_calm, is_duel };
+    let mut maker =
+        Maker { dice, quotas: &quotas, keys, ticks, steps_back, naming, most_asks, is_calm, is_duel };
     let mut threads: Vec<Vec<Op>> = lengths.iter().map(|length| maker.operations(*length)).collect();
     if is_duel {
         // The counters are there from the first step on.
