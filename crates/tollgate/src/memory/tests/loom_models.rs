@@ -1,18 +1,19 @@
 //! Models of the slot protocol: loom runs a few steps of two or three threads in every order that they can take,
 //! and lets every load see every value that its ordering allows.
 //!
-//! A model is a [`Scene`]. Whatever happens in it, the answers and what is stored in the end have to be those of
-//! some serial order of its steps ([`serial`]): then no limit is passed, nobody is denied for nothing, no unit is
-//! lost or doubled, and several charges are made together or not at all. A deadlock, and a wait for something
-//! that nobody will do, are found by loom.
+//! A model is a [`Scene`]. In some order of its steps, the simulation's [ledger](super::sim) has to agree with all
+//! answers and with what is stored in the end: then no limit is passed, nobody is denied for nothing, no unit is lost
+//! or doubled, and several charges are made together or not at all. Loom finds deadlocks, and waits for something that
+//! no thread will do.
 //!
 //! The first orders with one preemption are run, and the first with two: [`ORDERS`] of each, or as many as
 //! `TOLLGATE_ORDERS` says. With `LOOM_MAX_PREEMPTIONS`, all orders with as many preemptions are run instead, and scenes that
 //! have another thread get it.
 
-use std::sync::Arc;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use loom::model::Builder;
 use loom::sync::atomic::AtomicI64;
@@ -20,8 +21,13 @@ use loom::sync::atomic::AtomicI64;
 use super::super::fingerprint::Fingerprinter;
 use super::super::shard::Look;
 use super::super::*;
-use super::serial::{self, Answer, Op, Reference};
-use crate::{Key, PolicyQuota, Quota};
+use super::sim::answer::{Answer, Event, History, Reading, State, Step};
+use super::sim::conversion::{quota, state};
+use super::sim::judge::{Judgement, judge};
+use super::sim::story::story;
+use super::sim::terms::{Cut, Denials, Terms};
+use super::sim::world::{self, Ask, Ticks, World};
+use crate::{Key, PolicyQuota};
 
 /// The keys of all scenes. If a scene does not say where they are at home, A and B meet in the first slot as long
 /// as a shard has two; A moves on when it has four, and C is out of their way.
@@ -29,9 +35,9 @@ const A: usize = 0;
 const B: usize = 1;
 const C: usize = 2;
 
-const SECOND: Duration = Duration::from_secs(1);
-/// Windows that do not end on a whole second are left under the lock.
-const PARTS: Duration = Duration::from_millis(300);
+/// Lengths of windows in milliseconds. Windows that do not end on a whole second are left under the lock.
+const SECOND: i64 = 1_000;
+const PARTS: i64 = 300;
 
 /// How many orders are run unless `TOLLGATE_ORDERS` says otherwise. They take some seconds; for some models all orders
 /// take more than a minute. Most models have fewer with one preemption.
@@ -40,10 +46,24 @@ const ORDERS: usize = 10_000;
 /// When scenes begin: windows of both lengths begin then.
 const START: i64 = 1_700_000_040_000;
 
+/// A step, or the passing of time.
+#[derive(Debug, Clone, Copy)]
+enum Op {
+    /// Charges a key so many units.
+    Charge(usize, u32),
+    /// Charges two keys one unit each, or none.
+    Both(usize, usize),
+    Peek(usize),
+    Set(usize, u64),
+    Reset(usize),
+    /// Moves the clock by so many windows.
+    Pass(i64),
+}
+
 /// Steps of some threads on one store.
 struct Scene {
     limit: u64,
-    window: Duration,
+    window: i64,
     cap: Cap,
     homes: [Home; 3],
     before: Vec<Op>,
@@ -96,6 +116,28 @@ impl Scene {
         Self { cap: Cap::Counters(keys), ..self }
     }
 
+    fn terms(&self) -> Terms {
+        Terms { policy: "", limit: self.limit, cut: Cut::Epoch(self.window), denials: Denials::Free }
+    }
+
+    /// The scene in the terms of the ledger, which needs to know the keys and how many threads there are.
+    fn world(&self, cap: usize) -> World {
+        let keys = [A, B, C].map(|key| Ask { quota: 0, key, cost: 0 });
+        let mut threads = vec![Vec::new(); self.threads.len()];
+        threads[0] = vec![world::Op::Peek(keys.into())];
+        World {
+            start: START,
+            ticks: Ticks { length: 0, missed: 0 },
+            cap,
+            naming: world::Naming::Off,
+            hash: 0,
+            quotas: vec![self.terms()],
+            drifts: Vec::new(),
+            threads,
+            order: 0,
+        }
+    }
+
     /// Runs the scene in the first orders with one preemption and with two, or in all that have as many preemptions as
     /// `LOOM_MAX_PREEMPTIONS` allows.
     fn run(mut self) {
@@ -103,7 +145,7 @@ impl Scene {
         if asked.is_some() {
             self.threads.extend((!self.deeper.is_empty()).then(|| std::mem::take(&mut self.deeper)));
         }
-        let quota = Arc::new(PolicyQuota::new("", Quota::new(self.limit, self.window).unwrap()));
+        let quota = Arc::new(quota(&self.terms()));
         let keys = Arc::new(keys(&quota, self.homes));
         let scene = Arc::new(self);
         match asked {
@@ -162,19 +204,71 @@ struct Stage {
     store: MemoryStore<ModelClock>,
 }
 
-/// A clock that loom knows of, so that it is moved between any two steps of other threads.
+/// A clock that loom knows of, so that it is moved between any two steps of other threads. It writes down every
+/// reading. A reading shows the latest time, and orders nothing else: no lock of the store may rely on it.
 #[derive(Clone)]
-struct ModelClock(Arc<AtomicI64>);
+struct ModelClock {
+    now: Arc<AtomicI64>,
+    log: Arc<Mutex<ClockLog>>,
+}
+
+#[derive(Default)]
+struct ClockLog {
+    /// Counts readings, calls and returns: their order.
+    moment: u64,
+    readings: Vec<Reading>,
+    has_stepped_back: bool,
+}
+
+loom::thread_local! {
+    /// The number of this thread in its scene.
+    static THREAD: Cell<usize> = Cell::new(0);
+}
+
+impl ModelClock {
+    fn new() -> Self {
+        Self { now: Arc::new(AtomicI64::new(START)), log: Arc::default() }
+    }
+
+    fn pass(&self, millis: i64) {
+        self.now.fetch_add(millis, Ordering::Relaxed);
+        self.with_log(|log| log.has_stepped_back |= millis < 0);
+    }
+
+    fn read(&self, is_coarse: bool) -> Timestamp {
+        let time = self.now.fetch_add(0, Ordering::Relaxed);
+        let thread = THREAD.with(Cell::get);
+        let moment = self.moment();
+        self.with_log(|log| log.readings.push(Reading { moment, thread, is_coarse, time, truth: time }));
+        Timestamp::from_unix_millis(time)
+    }
+
+    fn moment(&self) -> u64 {
+        self.with_log(|log| {
+            log.moment += 1;
+            log.moment
+        })
+    }
+
+    /// Loom switches threads at its own atomics only, so nobody waits for this lock.
+    fn with_log<T>(&self, act: impl FnOnce(&mut ClockLog) -> T) -> T {
+        act(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 impl Clock for ModelClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_unix_millis(self.0.load(Ordering::Acquire))
+        self.read(false)
+    }
+
+    fn coarse_now(&self) -> Timestamp {
+        self.read(true)
     }
 }
 
 impl Stage {
     fn new(scene: &Arc<Scene>, quota: &Arc<PolicyQuota>, keys: &Arc<[Key<'static>; 3]>) -> Self {
-        let clock = ModelClock(Arc::new(AtomicI64::new(START)));
+        let clock = ModelClock::new();
         let store =
             MemoryStoreBuilder { cap: scene.cap, ..MemoryStore::builder().clock(clock.clone()) }.build();
         let (scene, quota, keys) = (Arc::clone(scene), Arc::clone(quota), Arc::clone(keys));
@@ -182,55 +276,86 @@ impl Stage {
     }
 
     fn play(&self) {
-        let mut reference = Reference::new(self.scene.limit, self.scene.window, self.store.max_counters());
-        for op in &self.scene.before {
-            assert_eq!(self.act(op), reference.act(op), "{op:?}, before all threads");
-        }
+        let mut events = self.act_all(0, &self.scene.before);
+        let called = self.clock.moment();
         let (own, others) = self.scene.threads.split_last().unwrap();
         let others: Vec<_> = (0..others.len())
             .map(|index| {
                 let stage = self.clone();
-                loom::thread::spawn(move || stage.act_all(&stage.scene.threads[index]))
+                loom::thread::spawn(move || stage.act_all(index + 1, &stage.scene.threads[index]))
             })
             .collect();
-        let own = self.act_all(own);
-        let mut answers: Vec<_> = others.into_iter().map(|thread| thread.join().unwrap()).collect();
-        answers.push(own);
-        let left: Vec<_> =
-            [A, B, C].into_iter().map(|key| (Op::Peek(key), self.act(&Op::Peek(key)))).collect();
-        let steps = || self.scene.threads.iter().zip(&answers).map(|(ops, answers)| ops.iter().zip(answers));
-        let steps: Vec<Vec<_>> = steps().map(Iterator::collect).collect();
-        let explained = serial::explains(&reference, &steps, &left, self.store.counters());
-        assert!(
-            explained,
-            "no serial order gives {answers:?}, then {left:?}, {} keys",
-            self.store.counters()
-        );
+        let own = self.act_all(0, own);
+        let mut threads = vec![own];
+        threads.extend(others.into_iter().map(|thread| thread.join().unwrap()));
+        let returned = self.clock.moment();
+        // What one thread has done need not be seen by another one until both meet. So their steps may come in any
+        // order that keeps the order of each thread.
+        for event in threads.iter_mut().flatten() {
+            (event.called, event.returned) = (called, returned);
+        }
+        events.append(&mut threads[0]);
+        events.extend(self.act_all(0, &[Op::Peek(A), Op::Peek(B), Op::Peek(C)]));
+        if let Some(last) = events.last_mut() {
+            last.held = Some(self.store.counters());
+        }
+        threads[0] = events;
+        let history = self.clock.with_log(|log| History {
+            threads,
+            readings: log.readings.clone(),
+            has_stepped_back: log.has_stepped_back,
+            told: Vec::new(),
+            lost: 0,
+        });
+        let world = self.scene.world(self.store.max_counters());
+        match judge(&world, &history) {
+            Judgement::Explained => {}
+            Judgement::Violated(violation) => panic!("{}", story(&world, Some(&history), &violation)),
+            Judgement::Unknown => panic!("too many orders to look at"),
+        }
     }
 
-    fn act_all(&self, ops: &[Op]) -> Vec<Answer> {
-        ops.iter().map(|op| self.act(op)).collect()
+    fn act_all(&self, thread: usize, ops: &[Op]) -> Vec<Event> {
+        THREAD.with(|number| number.set(thread));
+        ops.iter().filter_map(|op| self.act(thread, op)).collect()
     }
 
-    fn act(&self, op: &Op) -> Answer {
-        let charge = |key: usize, cost| Charge::new(&self.quota, &self.keys[key], cost);
-        let one = |answer: Result<QuotaState, Full>| answer.map(|state| QuotaStates::one(state));
-        let counted = match op {
-            Op::Charge(key, cost) => self.store.charge(&[charge(*key, *cost)]).finish(),
-            Op::Both(first, second) => self.store.charge(&[charge(*first, 1), charge(*second, 1)]).finish(),
-            Op::Peek(key) => self.store.peek(&[charge(*key, 1)]),
-            Op::Set(key, used) => one(self.store.set(&charge(*key, 0).counter(), *used)),
-            Op::Reset(key) => Ok(QuotaStates::one(self.store.reset(&charge(*key, 0).counter()))),
+    /// Takes a step and says what happened, or lets time pass.
+    fn act(&self, thread: usize, op: &Op) -> Option<Event> {
+        let called = self.clock.moment();
+        let ask = |key: usize, cost| Ask { quota: 0, key, cost };
+        let charge = |ask: &Ask| Charge::new(&self.quota, &self.keys[ask.key], ask.cost);
+        let all = |asks: &[Ask]| asks.iter().map(charge).collect::<Vec<_>>();
+        let one = |answer: Result<QuotaState, Full>| answer.map(QuotaStates::one);
+        let step = match *op {
+            Op::Charge(key, cost) => Step::Charge(vec![ask(key, cost)]),
+            Op::Both(first, second) => Step::Charge(vec![ask(first, 1), ask(second, 1)]),
+            Op::Peek(key) => Step::Peek(vec![ask(key, 1)]),
+            Op::Set(key, used) => Step::Set(ask(key, 0), used),
+            Op::Reset(key) => Step::Reset(ask(key, 0)),
             Op::Pass(windows) => {
-                let millis = windows * self.scene.window.as_millis() as i64;
-                self.clock.0.fetch_add(millis, Ordering::AcqRel);
-                return Answer::Passed;
+                self.clock.pass(windows * self.scene.window);
+                return None;
             }
         };
-        match counted {
-            Ok(counted) => Answer::new(&counted, START, self.scene.window),
+        let counted = match &step {
+            Step::Charge(asks) => self.store.charge(&all(asks)).finish(),
+            Step::Peek(asks) => self.store.peek(&all(asks)),
+            Step::Set(ask, used) => one(self.store.set(&charge(ask).counter(), *used)),
+            Step::Reset(ask) => one(Ok(self.store.reset(&charge(ask).counter()))),
+            Step::Record(_) | Step::Refund(..) | Step::Sweep | Step::List => unreachable!("in no scene"),
+        };
+        let answer = match counted {
+            Ok(counted) => Answer::Counted(counted.iter().map(state).collect::<Vec<State>>(), None),
             Err(Full) => Answer::Full,
-        }
+        };
+        let returned = self.clock.moment();
+        let readings = self.clock.with_log(|log| {
+            let own = log.readings.iter().filter(|it| it.thread == thread && called < it.moment);
+            own.copied().collect::<Vec<_>>()
+        });
+        let time = readings.last().map_or(START, |reading| reading.time);
+        Some(Event { thread, called, returned, time, step, readings, answer, held: None })
     }
 }
 
@@ -502,7 +627,7 @@ fn both_and_one() {
         .run();
 }
 
-/// Nobody is denied for charges that are not made in the end.
+/// No request is denied because of charges that are not made in the end.
 #[test]
 fn both_denied() {
     Scene::new(1, [&[Op::Both(A, B)], &[Op::Charge(A, 1)]])
@@ -539,11 +664,11 @@ fn fill_again() {
 #[test]
 fn a_denial_only_reads() {
     loom::model(|| {
-        let quota = Arc::new(PolicyQuota::new("", Quota::per_second(1)));
         let scene = Arc::new(Scene::new(1, [&[]]));
+        let quota = Arc::new(quota(&scene.terms()));
         let keys = Arc::new(keys(&quota, scene.homes));
         let stage = Stage::new(&scene, &quota, &keys);
-        stage.act_all(&[Op::Charge(A, 1), Op::Charge(B, 1)]);
+        stage.act_all(0, &[Op::Charge(A, 1), Op::Charge(B, 1)]);
         let table = &stage.store.inner.table;
         let fingerprints = [A, B].map(|key| table.fingerprint(&Counter::new(&quota, &keys[key])));
         let words = || {
@@ -556,7 +681,10 @@ fn a_denial_only_reads() {
         let guards = table.lock(&fingerprints);
         let before = words();
         for op in [Op::Charge(A, 1), Op::Both(A, B)] {
-            assert!(matches!(stage.act(&op), Answer::Denied(_)), "{op:?}");
+            let Some(Event { answer: Answer::Counted(states, _), .. }) = stage.act(0, &op) else {
+                panic!("{op:?} is not counted");
+            };
+            assert!(states.iter().any(|state| state.denial.is_some()), "{op:?}");
         }
         assert_eq!(words(), before);
         drop(guards);

@@ -9,7 +9,4 @@
 mod crowds;
 #[cfg(tollgate_loom)]
 mod loom_models;
-#[cfg(tollgate_loom)]
-mod serial;
-#[cfg(not(tollgate_loom))]
 mod sim;

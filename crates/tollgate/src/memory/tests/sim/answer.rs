@@ -1,27 +1,26 @@
 //! What happened in a world, in words of its own: the ledger knows no type of the library.
 
-use super::clock::Reading;
 use super::terms::Span;
 use super::world::Ask;
 
 /// One step on the store: what was asked between two moments, and what was answered.
 #[derive(Debug, Clone)]
-pub(super) struct Event {
-    pub(super) thread: usize,
-    pub(super) called: u64,
-    pub(super) returned: u64,
+pub(in super::super) struct Event {
+    pub(in super::super) thread: usize,
+    pub(in super::super) called: u64,
+    pub(in super::super) returned: u64,
     /// What the time was when it was called.
-    pub(super) time: i64,
-    pub(super) step: Step,
+    pub(in super::super) time: i64,
+    pub(in super::super) step: Step,
     /// The readings of this call, in their order.
-    pub(super) readings: Vec<Reading>,
-    pub(super) answer: Answer,
+    pub(in super::super) readings: Vec<Reading>,
+    pub(in super::super) answer: Answer,
     /// How many counters the store held afterwards, if that is known.
-    pub(super) held: Option<usize>,
+    pub(in super::super) held: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in super::super) enum Step {
     Charge(Vec<Ask>),
     Peek(Vec<Ask>),
     Record(Ask),
@@ -34,7 +33,7 @@ pub(super) enum Step {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(in super::super) enum Answer {
     /// For each charge where its quota stands, and the verdict if the limiter was asked.
     Counted(Vec<State>, Option<Verdict>),
     /// What was given back and what is used then, unless the window is over.
@@ -46,48 +45,60 @@ pub(super) enum Answer {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) limit: u64,
-    pub(super) used: u64,
-    pub(super) window: Span,
-    pub(super) now: i64,
-    pub(super) denial: Option<Denial>,
+pub(in super::super) struct State {
+    pub(in super::super) limit: u64,
+    pub(in super::super) used: u64,
+    pub(in super::super) window: Span,
+    pub(in super::super) now: i64,
+    pub(in super::super) denial: Option<Denial>,
     /// What was taken for this charge.
-    pub(super) units: u64,
+    pub(in super::super) units: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Denial {
+pub(in super::super) enum Denial {
     Exceeded,
     CostAboveLimit,
 }
 
 /// What a decision says besides its quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) allowed: bool,
-    pub(super) deciding: usize,
-    pub(super) retry_after: Option<i64>,
-    pub(super) remaining: u64,
+pub(in super::super) struct Verdict {
+    pub(in super::super) allowed: bool,
+    pub(in super::super) deciding: usize,
+    pub(in super::super) retry_after: Option<i64>,
+    pub(in super::super) remaining: u64,
 }
 
 /// A counter under its name, as the hook and the list of live counters show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Named {
-    pub(super) scope: usize,
-    pub(super) key: usize,
-    pub(super) used: u64,
-    pub(super) end: i64,
+pub(in super::super) struct Named {
+    pub(in super::super) scope: usize,
+    pub(in super::super) key: usize,
+    pub(in super::super) used: u64,
+    pub(in super::super) end: i64,
 }
 
 /// A schedule that was run.
-pub(super) struct History {
+pub(in super::super) struct History {
     /// Of each thread its events; the last are those of the end, when all threads are done.
-    pub(super) threads: Vec<Vec<Event>>,
+    pub(in super::super) threads: Vec<Vec<Event>>,
     /// All readings, in their order.
-    pub(super) readings: Vec<Reading>,
-    pub(super) has_stepped_back: bool,
+    pub(in super::super) readings: Vec<Reading>,
+    pub(in super::super) has_stepped_back: bool,
     /// The counters that the hook received, and how many it missed.
-    pub(super) told: Vec<Named>,
-    pub(super) lost: u64,
+    pub(in super::super) told: Vec<Named>,
+    pub(in super::super) lost: u64,
+}
+
+/// A reading of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Reading {
+    pub(in super::super) moment: u64,
+    pub(in super::super) thread: usize,
+    pub(in super::super) is_coarse: bool,
+    /// What it showed.
+    pub(in super::super) time: i64,
+    /// What the time was.
+    pub(in super::super) truth: i64,
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 #[cfg(tollgate_shuttle)]
 use shuttle::thread_local;
 
+use super::answer::Reading;
 use super::world::{Move, Ticks, World};
 use crate::{Clock, Timestamp};
 
@@ -27,17 +28,6 @@ pub(super) struct Log {
     ends: Vec<i64>,
     /// Whether the clock has ever moved back.
     pub(super) has_stepped_back: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
-    pub(super) moment: u64,
-    pub(super) thread: usize,
-    pub(super) is_coarse: bool,
-    /// What it showed.
-    pub(super) time: i64,
-    /// What the time was.
-    pub(super) truth: i64,
 }
 
 thread_local! {

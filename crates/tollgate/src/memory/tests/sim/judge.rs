@@ -13,13 +13,13 @@ const PATIENCE: usize = 200_000;
 
 /// Why no order explains a history.
 #[derive(Debug, Clone)]
-pub(super) struct Violation {
-    pub(super) promise: String,
+pub(in super::super) struct Violation {
+    pub(in super::super) promise: String,
     /// Thread and number of the event where the order that came furthest ends.
-    pub(super) at: Option<(usize, usize)>,
+    pub(in super::super) at: Option<(usize, usize)>,
 }
 
-pub(super) enum Judgement {
+pub(in super::super) enum Judgement {
     Explained,
     Violated(Violation),
     /// There are too many orders.
@@ -34,7 +34,7 @@ struct Search<'a> {
     violation: Option<Violation>,
 }
 
-pub(super) fn judge(world: &World, history: &History) -> Judgement {
+pub(in super::super) fn judge(world: &World, history: &History) -> Judgement {
     let mut search = Search { world, history, tried: 0, furthest: 0, violation: None };
     let mut next = vec![0; history.threads.len()];
     if search.explain(&Ledger::new(world, history), &mut next) {

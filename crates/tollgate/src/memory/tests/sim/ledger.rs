@@ -9,8 +9,7 @@
 
 use std::rc::Rc;
 
-use super::answer::{Answer, Denial, Event, History, Named, State, Step, Verdict};
-use super::clock::Reading;
+use super::answer::{Answer, Denial, Event, History, Named, Reading, State, Step, Verdict};
 use super::terms::{Cut, Denials, Span, Terms};
 use super::world::{Ask, World};
 
@@ -32,6 +31,8 @@ pub(super) struct Ledger<'a> {
     has_stepped_back: bool,
     /// Whether calls overlap. Then no order of drops and charges is known but that of the calls.
     is_crowded: bool,
+    /// From this moment on, there is one thread.
+    alone_from: u64,
     scopes: Vec<usize>,
     /// How many keys there are at most.
     keys: usize,
@@ -87,6 +88,7 @@ impl<'a> Ledger<'a> {
             latest_coarse: latest_coarse.collect(),
             has_stepped_back: history.has_stepped_back,
             is_crowded: world.threads.len() > 1,
+            alone_from: history.threads[1..].iter().flatten().map(|event| event.returned).max().unwrap_or(0),
             scopes: (0..world.quotas.len()).map(|quota| world.scope(quota)).collect(),
             keys,
             counters: vec![vec![Belief::NOTHING]; world.quotas.len() * keys],
@@ -133,7 +135,7 @@ impl<'a> Ledger<'a> {
         let count = |holds: fn(&Vec<Belief>) -> bool| self.counters.iter().filter(|it| holds(it)).count();
         let live = count(|beliefs| beliefs.iter().all(Belief::is_held));
         let known = count(|beliefs| beliefs.iter().any(Belief::is_held));
-        match event.held.filter(|_| !self.is_crowded) {
+        match event.held.filter(|_| self.alone_from <= event.called) {
             Some(held) if held < live => {
                 Err(format!("G8: the store holds {held} counters, and {live} are live"))
             }

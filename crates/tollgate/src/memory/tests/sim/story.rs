@@ -6,7 +6,7 @@ use super::answer::{Answer, Event, History, State, Step};
 use super::judge::Violation;
 use super::world::{Ask, World};
 
-pub(super) fn story(world: &World, history: Option<&History>, violation: &Violation) -> String {
+pub(in super::super) fn story(world: &World, history: Option<&History>, violation: &Violation) -> String {
     let mut story = world.to_string();
     let mut events: Vec<(&Event, bool)> = Vec::new();
     for (thread, steps) in history.iter().flat_map(|history| history.threads.iter().enumerate()) {

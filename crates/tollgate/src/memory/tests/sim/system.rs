@@ -1,25 +1,21 @@
-//! The store and limiter under test: the only file of the simulation that knows the library's interface.
+//! The store and limiter under test: with `conversion`, the only file of the simulation that knows the library's
+//! interface.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use super::super::super::fingerprint;
 use super::super::super::names::{self, NamedCounter};
 use super::super::super::table::{Cap, Table};
 use super::super::super::time::Time;
 use super::super::super::{Inner, MemoryStore};
-use super::answer::{Answer, Denial, Event, History, Named, State, Step, Verdict};
+use super::answer::{Answer, Event, History, Named, State, Step, Verdict};
 use super::clock::WorldClock;
-use super::terms::{Cut, Denials, Name, Span, Terms, name};
-#[cfg(feature = "calendar")]
-use super::terms::{Unit, Zone};
+use super::conversion::{key, quota, state};
 use super::world::{Ask, Naming, Op, World};
-#[cfg(feature = "calendar")]
-use crate::CalendarUnit;
 use crate::{
-    Anchor, Charge, CountDenied, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota, QuotaState,
-    QuotaStates, Reason, Timestamp,
+    Charge, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota, QuotaState, QuotaStates,
+    Timestamp,
 };
 
 /// Clones share the store.
@@ -244,65 +240,11 @@ impl System {
     }
 }
 
-fn state(state: &QuotaState) -> State {
-    let denial = state.reason().map(|reason| match reason {
-        Reason::CostExceedsLimit => Denial::CostAboveLimit,
-        Reason::QuotaExceeded => Denial::Exceeded,
-        Reason::CostExceedsShare => panic!("a store in memory has no shares"),
-    });
-    let window = state.window().expect("fixed windows have one");
-    let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
-    let (limit, used, now) = (state.limit(), state.used(), state.now().as_unix_millis());
-    let units = state.units().into();
-    State { limit, used, window: Span { start, end }, now, denial, units }
-}
-
 fn verdict(decision: &Decision<'_>) -> Verdict {
     Verdict {
         allowed: decision.is_allowed(),
         deciding: decision.deciding(),
         retry_after: decision.retry_after().map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)),
         remaining: decision.remaining(),
-    }
-}
-
-fn quota(terms: &Terms) -> PolicyQuota {
-    let fixed = |millis: i64, anchor| {
-        let length = Duration::from_millis(millis.unsigned_abs());
-        Quota::new(terms.limit, length).unwrap().with_anchor(anchor).unwrap()
-    };
-    let quota = match terms.cut {
-        Cut::Epoch(length) => fixed(length, Anchor::Epoch),
-        Cut::Staggered(length) => fixed(length, Anchor::Staggered),
-        Cut::FirstHit(length) => fixed(length, Anchor::FirstHit),
-        #[cfg(feature = "calendar")]
-        Cut::Calendar(unit, zone) => {
-            let unit = match unit {
-                Unit::Day => CalendarUnit::Day,
-                Unit::Week => CalendarUnit::Week,
-                Unit::Month => CalendarUnit::Month,
-                Unit::Year => CalendarUnit::Year,
-            };
-            let zone = match zone {
-                Zone::Kolkata => "Asia/Kolkata",
-                Zone::Berlin => "Europe/Berlin",
-            };
-            Quota::calendar(terms.limit, unit, zone).unwrap()
-        }
-    };
-    let counts = match terms.denials {
-        Denials::Free => CountDenied::No,
-        Denials::Counted => CountDenied::Yes,
-        Denials::Overdraft => CountDenied::Overdraft,
-    };
-    PolicyQuota::new(terms.policy, quota).with_count_denied(counts)
-}
-
-fn key(number: usize) -> Key<'static> {
-    match name(number) {
-        Name::Text(text) => text.into(),
-        Name::Bytes(bytes) => bytes.into(),
-        Name::Number(number) => number.into(),
-        Name::Parts(parts) => Key::parts(parts.iter().copied()),
     }
 }

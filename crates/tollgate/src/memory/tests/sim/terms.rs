@@ -6,16 +6,16 @@ use std::fmt;
 
 /// A quota under the name of its policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Terms {
-    pub(super) policy: &'static str,
-    pub(super) limit: u64,
-    pub(super) cut: Cut,
-    pub(super) denials: Denials,
+pub(in super::super) struct Terms {
+    pub(in super::super) policy: &'static str,
+    pub(in super::super) limit: u64,
+    pub(in super::super) cut: Cut,
+    pub(in super::super) denials: Denials,
 }
 
 /// What a denial charges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Denials {
+pub(in super::super) enum Denials {
     Free,
     Counted,
     /// Whatever is asked for is charged, and one unit that is left admits it.
@@ -24,7 +24,7 @@ pub(super) enum Denials {
 
 /// How time is cut into windows; lengths in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(in super::super) enum Cut {
     Epoch(i64),
     Staggered(i64),
     FirstHit(i64),
@@ -34,7 +34,7 @@ pub(super) enum Cut {
 
 #[cfg(feature = "calendar")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(in super::super) enum Unit {
     Day,
     Week,
     Month,
@@ -43,7 +43,7 @@ pub(super) enum Unit {
 
 #[cfg(feature = "calendar")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Zone {
+pub(in super::super) enum Zone {
     /// Half an hour off, and without summer time.
     Kolkata,
     /// With summer time, since 1980.
@@ -52,7 +52,7 @@ pub(super) enum Zone {
 
 /// `[start, end)` in Unix milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub(in super::super) struct Span {
     pub(super) start: i64,
     pub(super) end: i64,
 }

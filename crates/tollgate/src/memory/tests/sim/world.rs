@@ -7,36 +7,36 @@ use super::terms::{Terms, name};
 
 /// Everything that decides a schedule.
 #[derive(Debug, Clone)]
-pub(super) struct World {
+pub(in super::super) struct World {
     /// When it begins, in Unix milliseconds.
-    pub(super) start: i64,
-    pub(super) ticks: Ticks,
+    pub(in super::super) start: i64,
+    pub(in super::super) ticks: Ticks,
     /// How many counters the store may hold.
-    pub(super) cap: usize,
-    pub(super) naming: Naming,
+    pub(in super::super) cap: usize,
+    pub(in super::super) naming: Naming,
     /// Chooses the hash of the store, and so where its counters lie.
-    pub(super) hash: u64,
+    pub(in super::super) hash: u64,
     /// Two that differ in their limits or in whether denials count share their counters.
-    pub(super) quotas: Vec<Terms>,
+    pub(in super::super) quotas: Vec<Terms>,
     /// Moves of the clock in the middle of calls: before the reading with this number.
-    pub(super) drifts: Vec<(usize, Move)>,
+    pub(in super::super) drifts: Vec<(usize, Move)>,
     /// What each thread does, one after another.
-    pub(super) threads: Vec<Vec<Op>>,
+    pub(in super::super) threads: Vec<Vec<Op>>,
     /// Chooses who goes on where there are several threads.
-    pub(super) order: u64,
+    pub(in super::super) order: u64,
 }
 
 /// How the coarse reading lags: it shows the time of the last tick, and so many ticks in turn are missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ticks {
+pub(in super::super) struct Ticks {
     /// In milliseconds; 0 if the coarse reading is the precise one.
-    pub(super) length: i64,
-    pub(super) missed: i64,
+    pub(in super::super) length: i64,
+    pub(in super::super) missed: i64,
 }
 
 /// What the store remembers of its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Naming {
+pub(in super::super) enum Naming {
     Off,
     Remembered,
     /// Closed counters go into a queue of this length, for the hook.
@@ -44,7 +44,7 @@ pub(super) enum Naming {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Op {
+pub(in super::super) enum Op {
     /// Through the limiter.
     Check(Vec<Ask>),
     /// Several requests at once.
@@ -64,15 +64,15 @@ pub(super) enum Op {
 
 /// One charge: a quota and a key, by their numbers, and a cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ask {
-    pub(super) quota: usize,
-    pub(super) key: usize,
-    pub(super) cost: u32,
+pub(in super::super) struct Ask {
+    pub(in super::super) quota: usize,
+    pub(in super::super) key: usize,
+    pub(in super::super) cost: u32,
 }
 
 /// A move of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Move {
+pub(in super::super) enum Move {
     By(i64),
     /// To the next end of a window that an answer has named, and so much further.
     NextEnd(i64),
