@@ -23,9 +23,9 @@ use super::super::shard::Look;
 use super::super::*;
 use super::sim::answer::{Answer, Event, History, Reading, State, Step};
 use super::sim::conversion::{quota, state};
-use super::sim::judge::{Judgement, judge};
-use super::sim::story::story;
+use super::sim::linearize::{Linearization, linearize};
 use super::sim::terms::{Cut, Denials, Terms};
+use super::sim::trace::trace;
 use super::sim::world::{self, Ask, Ticks, World};
 use crate::{Key, PolicyQuota};
 
@@ -304,14 +304,14 @@ impl Stage {
             threads,
             readings: log.readings.clone(),
             has_stepped_back: log.has_stepped_back,
-            told: Vec::new(),
+            received: Vec::new(),
             lost: 0,
         });
         let world = self.scene.world(self.store.max_counters());
-        match judge(&world, &history) {
-            Judgement::Explained => {}
-            Judgement::Violated(violation) => panic!("{}", story(&world, Some(&history), &violation)),
-            Judgement::Unknown => panic!("too many orders to look at"),
+        match linearize(&world, &history) {
+            Linearization::Explained => {}
+            Linearization::Violated(violation) => panic!("{}", trace(&world, Some(&history), &violation)),
+            Linearization::Unknown => panic!("too many orders to look at"),
         }
     }
 

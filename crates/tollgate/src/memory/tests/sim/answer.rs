@@ -87,7 +87,7 @@ pub(in super::super) struct History {
     pub(in super::super) readings: Vec<Reading>,
     pub(in super::super) has_stepped_back: bool,
     /// The counters that the hook received, and how many it missed.
-    pub(in super::super) told: Vec<Named>,
+    pub(in super::super) received: Vec<Named>,
     pub(in super::super) lost: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Worlds made from seeds, biased towards trouble: few keys, full tables, ends of windows, and steps back exactly
 //! there.
 
-use super::dice::Dice;
+use super::random::SeededRandom;
 use super::terms::{Cut, Denials, Terms};
 #[cfg(feature = "calendar")]
 use super::terms::{Unit, Zone};
@@ -16,90 +16,93 @@ const ERA: i64 = (1 << 14) * SECOND;
 
 /// Whole calls, one after another.
 pub(super) fn calm(seed: u64) -> World {
-    let mut dice = Dice::new(seed);
-    let length = 4 + dice.roll(40);
-    make(&mut dice, &[length], None)
+    let mut random = SeededRandom::new(seed);
+    let length = 4 + random.below(40);
+    make(&mut random, &[length], None)
 }
 
 /// Many calls for many keys, so that counters displace each other, shards are rebuilt and grow row by row, and the
 /// slots of closed and reset counters go to others.
 #[cfg(not(any(tollgate_shuttle, miri)))]
 pub(super) fn busy(seed: u64) -> World {
-    let mut dice = Dice::new(seed);
-    let (length, keys) = (125 + dice.roll(126), dice.among(&[12, 40]));
-    make(&mut dice, &[length], Some(keys))
+    let mut random = SeededRandom::new(seed);
+    let (length, keys) = (125 + random.below(126), random.one_of(&[12, 40]));
+    make(&mut random, &[length], Some(keys))
 }
 
 /// Some threads with few calls each, so that all orders of a history can be searched.
 #[cfg(tollgate_shuttle)]
 pub(super) fn crowded(seed: u64) -> World {
-    let mut dice = Dice::new(!seed);
-    let threads = 2 + dice.roll(3);
-    let lengths: Vec<usize> = (0..threads).map(|_| 1 + dice.roll(if threads > 3 { 3 } else { 5 })).collect();
-    make(&mut dice, &lengths, None)
+    let mut random = SeededRandom::new(!seed);
+    let threads = 2 + random.below(3);
+    let lengths: Vec<usize> =
+        (0..threads).map(|_| 1 + random.below(if threads > 3 { 3 } else { 5 })).collect();
+    make(&mut random, &lengths, None)
 }
 
-fn make(dice: &mut Dice, lengths: &[usize], keys: Option<usize>) -> World {
+fn make(random: &mut SeededRandom, lengths: &[usize], keys: Option<usize>) -> World {
     let is_calm = lengths.len() == 1;
     let most_asks = if keys.is_some() { 8 } else { 3 };
-    let is_duel = !is_calm && dice.once_in(2);
-    let is_turnover = !is_calm && !is_duel && dice.once_in(2);
-    let ticks = ticks(dice);
-    let mut quotas = quotas(dice, ticks);
-    let mut keys = keys.unwrap_or_else(|| dice.among(&[1, 2, 2, 3, 4, 6, 10]));
+    let is_duel = !is_calm && random.once_in(2);
+    let is_turnover = !is_calm && !is_duel && random.once_in(2);
+    let ticks = ticks(random);
+    let mut quotas = quotas(random, ticks);
+    let mut keys = keys.unwrap_or_else(|| random.one_of(&[1, 2, 2, 3, 4, 6, 10]));
     if is_duel {
         // All want the same few counters, and there is enough for most of them.
         quotas.truncate(2);
         for quota in &mut quotas {
-            quota.limit = quota.limit.max(dice.among(&[2, 4, 20]));
+            quota.limit = quota.limit.max(random.one_of(&[2, 4, 20]));
         }
-        keys = dice.among(&[1, 2, 2]);
+        keys = random.one_of(&[1, 2, 2]);
     }
     if is_turnover {
         // A window ends, and some counters go on while others take their slots.
-        let cut = dice.among(&[Cut::Epoch(SECOND), Cut::Epoch(SECOND), Cut::FirstHit(SECOND)]);
+        let cut = random.one_of(&[Cut::Epoch(SECOND), Cut::Epoch(SECOND), Cut::FirstHit(SECOND)]);
         quotas = vec![Terms { policy: "p", limit: 4, cut, denials: Denials::Free }];
         keys = 4;
     }
     let counters = keys * quotas.len();
-    let cap = match dice.roll(8) {
+    let cap = match random.below(8) {
         // Nearly always full.
-        0..4 => 1 + dice.roll(counters.min(6)),
+        0..4 => 1 + random.below(counters.min(6)),
         4 => counters,
-        5 => dice.roll(3),
+        5 => random.below(3),
         // Several shards.
-        6 => 21 + dice.roll(60),
+        6 => 21 + random.below(60),
         _ => 20,
     };
-    let naming = match dice.roll(6) {
+    let naming = match random.below(6) {
         0 => Naming::Remembered,
-        1 | 2 => Naming::Told(dice.among(&[1, 1_000, 1_000])),
+        1 | 2 => Naming::Told(random.one_of(&[1, 1_000, 1_000])),
         _ => Naming::Off,
     };
-    let steps_back = !dice.once_in(3);
+    let steps_back = !random.once_in(3);
     let operations = lengths.iter().sum::<usize>();
-    let some_drifts = if dice.once_in(2) { dice.roll(6) } else { 0 };
-    let drift = |dice: &mut Dice| (dice.roll(operations * 3 + 1), a_move(dice, &quotas, ticks, steps_back));
-    let drifts = (0..some_drifts).map(|_| drift(dice)).collect();
-    let start = match dice.roll(8) {
-        0 => dice.among(&[0, -1, 1, -SECOND, -YEAR + 7]),
-        1 => ERA * (97_000 + dice.roll(12_000) as i64) + dice.roll(3_000) as i64 - 1_500,
-        2 => ERA * 108_544 - quotas[0].cut.length().unwrap_or(DAY) + dice.roll(3) as i64 - 1,
-        3 => 1_700_000_040_000 + dice.roll(86_400_000) as i64,
-        4 => 1_711_839_600_000 + dice.among(&[-SECOND, 0, 3_599 * SECOND, 7_200 * SECOND, DAY - SECOND]),
-        _ => 1_700_000_040_000 + dice.among(&[0, 1, -1, 500, 999, 4, 3_960]),
+    let some_drifts = if random.once_in(2) { random.below(6) } else { 0 };
+    let drift = |random: &mut SeededRandom| {
+        (random.below(operations * 3 + 1), a_move(random, &quotas, ticks, steps_back))
+    };
+    let drifts = (0..some_drifts).map(|_| drift(random)).collect();
+    let start = match random.below(8) {
+        0 => random.one_of(&[0, -1, 1, -SECOND, -YEAR + 7]),
+        1 => ERA * (97_000 + random.below(12_000) as i64) + random.below(3_000) as i64 - 1_500,
+        2 => ERA * 108_544 - quotas[0].cut.length().unwrap_or(DAY) + random.below(3) as i64 - 1,
+        3 => 1_700_000_040_000 + random.below(86_400_000) as i64,
+        4 => 1_711_839_600_000 + random.one_of(&[-SECOND, 0, 3_599 * SECOND, 7_200 * SECOND, DAY - SECOND]),
+        _ => 1_700_000_040_000 + random.one_of(&[0, 1, -1, 500, 999, 4, 3_960]),
     };
     let mut maker =
-        Maker { dice, quotas: &quotas, keys, ticks, steps_back, naming, most_asks, is_calm, is_duel };
+        Maker { random, quotas: &quotas, keys, ticks, steps_back, naming, most_asks, is_calm, is_duel };
     let mut threads: Vec<Vec<Op>> = lengths.iter().map(|length| maker.operations(*length)).collect();
     if is_duel {
         // The counters are there from the first step on.
         threads[0]
             .insert(0, Op::Check((0..quotas.len()).map(|quota| Ask { quota, key: 0, cost: 1 }).collect()));
-        if maker.dice.once_in(2) {
+        if maker.random.once_in(2) {
             // One counter leaves, and another one takes its slot with the same count.
             let last = threads.len() - 1;
-            let quota = maker.dice.roll(quotas.len());
+            let quota = maker.random.below(quotas.len());
             let ask = |key| Ask { quota, key, cost: 1 };
             threads[last].splice(0..0, [Op::Reset(ask(0)), Op::Check(vec![ask(1)])]);
         }
@@ -108,68 +111,68 @@ fn make(dice: &mut Dice, lengths: &[usize], keys: Option<usize>) -> World {
         let check = |key| Op::Check(vec![Ask { quota: 0, key, cost: 1 }]);
         threads[0].splice(0..0, [check(0), check(1), Op::Move(Move::NextEnd(0)), check(0), check(1)]);
         for thread in &mut threads[1..] {
-            let keys = maker.dice.among(&[[2, 3], [3, 2], [2, 0], [3, 1]]);
+            let keys = maker.random.one_of(&[[2, 3], [3, 2], [2, 0], [3, 1]]);
             thread.splice(0..0, keys.map(check));
         }
-    } else if !is_calm && maker.dice.once_in(if is_duel { 4 } else { 2 }) {
+    } else if !is_calm && maker.random.once_in(if is_duel { 4 } else { 2 }) {
         // A thread that does nothing but move the clock and drop what has closed.
         let last = threads.len() - 1;
         let sweeps = naming != Naming::Off;
-        threads[last] = (0..2 + maker.dice.roll(4))
-            .map(|_| if sweeps && maker.dice.once_in(3) { Op::Sweep } else { maker.moves() })
+        threads[last] = (0..2 + maker.random.below(4))
+            .map(|_| if sweeps && maker.random.once_in(3) { Op::Sweep } else { maker.moves() })
             .collect();
     }
-    let (hash, order) = (dice.next() % 64, dice.next());
+    let (hash, order) = (random.next() % 64, random.next());
     World { start, ticks, cap, naming, hash, quotas, drifts, threads, order }
 }
 
-fn ticks(dice: &mut Dice) -> Ticks {
-    let length = dice.among(&[0, 0, 1, 4, 4, 10]);
+fn ticks(random: &mut SeededRandom) -> Ticks {
+    let length = random.one_of(&[0, 0, 1, 4, 4, 10]);
     // With the tick that is shown, eleven at most: with twelve no unit is counted in a window that is over.
-    let missed = if length > 0 { dice.among(&[0, 0, 1, 3, 10]) } else { 0 };
+    let missed = if length > 0 { random.one_of(&[0, 0, 1, 3, 10]) } else { 0 };
     Ticks { length, missed }
 }
 
-fn quotas(dice: &mut Dice, ticks: Ticks) -> Vec<Terms> {
+fn quotas(random: &mut SeededRandom, ticks: Ticks) -> Vec<Terms> {
     let mut quotas: Vec<Terms> = Vec::new();
-    let count = 1 + dice.roll(3);
+    let count = 1 + random.below(3);
     while quotas.len() < count {
-        let length = match dice.roll(10) {
-            0 => dice.among(&[1, 2, 3, 10]),
-            1 => dice.among(&[60 * SECOND, 61 * SECOND, 3_600 * SECOND]),
-            2 => dice.among(&[DAY, YEAR, 3_653 * DAY]),
-            3 => 250 * ticks.length.max(1) + dice.among(&[-1, 0, 1]),
-            4 | 5 => dice.among(&[300, 999, 1_001, 1_500]),
-            _ => dice.among(&[SECOND, SECOND, 2 * SECOND, 3 * SECOND]),
+        let length = match random.below(10) {
+            0 => random.one_of(&[1, 2, 3, 10]),
+            1 => random.one_of(&[60 * SECOND, 61 * SECOND, 3_600 * SECOND]),
+            2 => random.one_of(&[DAY, YEAR, 3_653 * DAY]),
+            3 => 250 * ticks.length.max(1) + random.one_of(&[-1, 0, 1]),
+            4 | 5 => random.one_of(&[300, 999, 1_001, 1_500]),
+            _ => random.one_of(&[SECOND, SECOND, 2 * SECOND, 3 * SECOND]),
         };
-        let cut = match dice.roll(8) {
+        let cut = match random.below(8) {
             0..4 => Cut::Epoch(length),
             4 => Cut::Staggered(length),
             #[cfg(feature = "calendar")]
             5 => Cut::Calendar(
-                dice.among(&[Unit::Day, Unit::Week, Unit::Month, Unit::Year]),
-                dice.among(&[Zone::Kolkata, Zone::Berlin]),
+                random.one_of(&[Unit::Day, Unit::Week, Unit::Month, Unit::Year]),
+                random.one_of(&[Zone::Kolkata, Zone::Berlin]),
             ),
             _ => Cut::FirstHit(length),
         };
-        let limit = match dice.roll(12) {
+        let limit = match random.below(12) {
             0 => 0,
-            1 => dice.among(&[1 << 32, (1 << 32) + 2, (1 << 40) - 1]),
+            1 => random.one_of(&[1 << 32, (1 << 32) + 2, (1 << 40) - 1]),
             2 => 20,
-            _ => 1 + dice.roll(4) as u64,
+            _ => 1 + random.below(4) as u64,
         };
-        let denials = match dice.roll(6) {
+        let denials = match random.below(6) {
             0 => Denials::Counted,
             1 => Denials::Overdraft,
             _ => Denials::Free,
         };
-        let terms = Terms { policy: dice.among(&["p", "p", "q"]), limit, cut, denials };
+        let terms = Terms { policy: random.one_of(&["p", "p", "q"]), limit, cut, denials };
         quotas.push(terms);
-        match dice.roll(5) {
+        match random.below(5) {
             // The same counters under another limit, for when an operator changes it.
-            0 => quotas.push(Terms { limit: 1 + dice.roll(6) as u64, ..terms }),
+            0 => quotas.push(Terms { limit: 1 + random.below(6) as u64, ..terms }),
             1 => quotas.push(Terms { policy: "other", ..terms }),
-            2 => quotas.push(Terms { cut: same_length(dice, cut), ..terms }),
+            2 => quotas.push(Terms { cut: same_length(random, cut), ..terms }),
             _ => {}
         }
     }
@@ -177,35 +180,35 @@ fn quotas(dice: &mut Dice, ticks: Ticks) -> Vec<Terms> {
 }
 
 /// Another way to cut time at the same length.
-fn same_length(dice: &mut Dice, cut: Cut) -> Cut {
+fn same_length(random: &mut SeededRandom, cut: Cut) -> Cut {
     let Some(length) = cut.length() else { return Cut::Epoch(DAY) };
     let cuts: [fn(i64) -> Cut; 3] = [Cut::Epoch, Cut::Staggered, Cut::FirstHit];
-    cuts[dice.roll(3)](length)
+    cuts[random.below(3)](length)
 }
 
-fn a_move(dice: &mut Dice, quotas: &[Terms], ticks: Ticks, steps_back: bool) -> Move {
-    let near = dice.among(&[-1, 0, 0, 1, ticks.length, -ticks.length, 12 * ticks.length]);
-    match dice.roll(if steps_back { 14 } else { 9 }) {
+fn a_move(random: &mut SeededRandom, quotas: &[Terms], ticks: Ticks, steps_back: bool) -> Move {
+    let near = random.one_of(&[-1, 0, 0, 1, ticks.length, -ticks.length, 12 * ticks.length]);
+    match random.below(if steps_back { 14 } else { 9 }) {
         0..3 => Move::NextEnd(near.max(if steps_back { i64::MIN } else { -1 })),
-        3 | 4 => Move::By(dice.roll(5) as i64),
-        5 => Move::By(dice.roll(400) as i64),
-        6 => Move::By(dice.among(&[999, 1_000, 1_001, 2_000])),
+        3 | 4 => Move::By(random.below(5) as i64),
+        5 => Move::By(random.below(400) as i64),
+        6 => Move::By(random.one_of(&[999, 1_000, 1_001, 2_000])),
         7 => {
-            let length = quotas[dice.roll(quotas.len())].cut.length().unwrap_or(DAY);
-            Move::By(length + dice.among(&[-1, 0, 1]))
+            let length = quotas[random.below(quotas.len())].cut.length().unwrap_or(DAY);
+            Move::By(length + random.one_of(&[-1, 0, 1]))
         }
-        8 if dice.once_in(8) => Move::By(dice.among(&[DAY, 31 * DAY, YEAR, 11 * YEAR])),
-        8 => Move::By(dice.roll(1_500) as i64),
-        9 | 10 => Move::LastEnd(dice.among(&[-1, -1, 0, -2, -500, -999, -1_000, -1_001])),
-        11 => Move::By(-dice.among(&[1, 2, 10, 300, 999, 1_000])),
-        12 => Move::By(-dice.among(&[1_001, 1_002, 2_000, 5_000])),
-        _ if dice.once_in(4) => Move::By(-dice.among(&[60 * SECOND, DAY, YEAR])),
-        _ => Move::By(-(dice.roll(3_000) as i64)),
+        8 if random.once_in(8) => Move::By(random.one_of(&[DAY, 31 * DAY, YEAR, 11 * YEAR])),
+        8 => Move::By(random.below(1_500) as i64),
+        9 | 10 => Move::LastEnd(random.one_of(&[-1, -1, 0, -2, -500, -999, -1_000, -1_001])),
+        11 => Move::By(-random.one_of(&[1, 2, 10, 300, 999, 1_000])),
+        12 => Move::By(-random.one_of(&[1_001, 1_002, 2_000, 5_000])),
+        _ if random.once_in(4) => Move::By(-random.one_of(&[60 * SECOND, DAY, YEAR])),
+        _ => Move::By(-(random.below(3_000) as i64)),
     }
 }
 
 struct Maker<'a> {
-    dice: &'a mut Dice,
+    random: &'a mut SeededRandom,
     quotas: &'a [Terms],
     keys: usize,
     ticks: Ticks,
@@ -223,16 +226,16 @@ impl Maker<'_> {
     }
 
     fn operation(&mut self) -> Op {
-        if self.is_duel && !self.dice.once_in(4) {
-            return Op::Check(if self.dice.once_in(2) { vec![self.ask()] } else { self.of_all_quotas() });
+        if self.is_duel && !self.random.once_in(4) {
+            return Op::Check(if self.random.once_in(2) { vec![self.ask()] } else { self.of_all_quotas() });
         }
-        match self.dice.roll(40) {
+        match self.random.below(40) {
             0..14 => Op::Check(vec![self.ask()]),
             14..19 => Op::Check(self.asks()),
-            19 => Op::Batch((0..1 + self.dice.roll(3)).map(|_| self.asks()).collect()),
+            19 => Op::Batch((0..1 + self.random.below(3)).map(|_| self.asks()).collect()),
             20 | 21 => Op::Peek(self.asks()),
             22 => Op::Record(self.ask()),
-            23..26 => Op::Refund(self.ask(), self.dice.among(&[0, 0, 1, 2])),
+            23..26 => Op::Refund(self.ask(), self.random.one_of(&[0, 0, 1, 2])),
             26 => Op::Reset(self.ask()),
             27 => Op::Set(self.ask(), self.used()),
             28 | 29 if self.naming != Naming::Off => Op::Sweep,
@@ -242,48 +245,48 @@ impl Maker<'_> {
     }
 
     fn moves(&mut self) -> Op {
-        Op::Move(a_move(self.dice, self.quotas, self.ticks, self.steps_back))
+        Op::Move(a_move(self.random, self.quotas, self.ticks, self.steps_back))
     }
 
     /// Several charges, of unlike counters as a rule.
     fn asks(&mut self) -> Vec<Ask> {
-        let count = 1 + self.dice.roll(self.most_asks);
-        let one_key = self.dice.once_in(2).then(|| self.dice.roll(self.keys));
+        let count = 1 + self.random.below(self.most_asks);
+        let one_key = self.random.once_in(2).then(|| self.random.below(self.keys));
         (0..count)
-            .map(|_| Ask { key: one_key.unwrap_or_else(|| self.dice.roll(self.keys)), ..self.ask() })
+            .map(|_| Ask { key: one_key.unwrap_or_else(|| self.random.below(self.keys)), ..self.ask() })
             .collect()
     }
 
     /// One key under every quota, from either end.
     fn of_all_quotas(&mut self) -> Vec<Ask> {
-        let key = self.dice.roll(self.keys);
+        let key = self.random.below(self.keys);
         let mut asks: Vec<Ask> = (0..self.quotas.len()).map(|quota| Ask { quota, key, cost: 1 }).collect();
-        if self.dice.once_in(2) {
+        if self.random.once_in(2) {
             asks.reverse();
         }
         asks
     }
 
     fn ask(&mut self) -> Ask {
-        let quota = self.dice.roll(self.quotas.len());
+        let quota = self.random.below(self.quotas.len());
         let limit = self.quotas[quota].limit;
-        let cost = match self.dice.roll(16) {
+        let cost = match self.random.below(16) {
             0 => 0,
             1 => u32::try_from(limit).unwrap_or(u32::MAX),
             2 => u32::try_from(limit + 1).unwrap_or(u32::MAX),
-            3 => self.dice.among(&[u32::MAX, u32::MAX - 1, 5]),
+            3 => self.random.one_of(&[u32::MAX, u32::MAX - 1, 5]),
             4..7 => 2,
             _ => 1,
         };
-        Ask { quota, key: self.dice.roll(self.keys), cost }
+        Ask { quota, key: self.random.below(self.keys), cost }
     }
 
     fn used(&mut self) -> u64 {
-        match self.dice.roll(4) {
+        match self.random.below(4) {
             // Where counters stop to fit one word, and where counts end.
-            0 => (1 << 32) - 2 + self.dice.roll(4) as u64,
-            1 => (1 << 40) - 2 + self.dice.roll(3) as u64,
-            _ => self.dice.roll(6) as u64,
+            0 => (1 << 32) - 2 + self.random.below(4) as u64,
+            1 => (1 << 40) - 2 + self.random.below(3) as u64,
+            _ => self.random.below(6) as u64,
         }
     }
 }

@@ -6,28 +6,28 @@ use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 use super::answer::History;
-use super::dice::Dice;
+use super::random::SeededRandom;
 use super::world::World;
-use super::{course, quiet};
+use super::{execution, quiet};
 
 /// Far more than any world takes that comes to its end.
 const MOST_STEPS: usize = 100_000;
 
 /// Stays with a thread as a rule and leaves it now and then; how often is one more choice of the seed. Few switches
 /// find what takes a long interruption, many find what takes a close race.
-struct Switching {
-    dice: Dice,
+struct SeededScheduler {
+    random: SeededRandom,
     once_in: usize,
     /// Whether its only execution has begun.
     has_begun: bool,
 }
 
-impl Scheduler for Switching {
+impl Scheduler for SeededScheduler {
     fn new_execution(&mut self) -> Option<Schedule> {
         if std::mem::replace(&mut self.has_begun, true) {
             return None;
         }
-        self.once_in = self.dice.among(&[1, 2, 3, 6, 12, 25, 60, 200]);
+        self.once_in = self.random.one_of(&[1, 2, 3, 6, 12, 25, 60, 200]);
         Some(Schedule::new(0))
     }
 
@@ -37,17 +37,17 @@ impl Scheduler for Switching {
         current: Option<TaskId>,
         is_yielding: bool,
     ) -> Option<TaskId> {
-        let dice = &mut self.dice;
+        let random = &mut self.random;
         let current = current.filter(|current| runnable.iter().any(|task| task.id() == *current));
         match current {
-            Some(current) if !is_yielding && !dice.once_in(self.once_in) => Some(current),
+            Some(current) if !is_yielding && !random.once_in(self.once_in) => Some(current),
             // Whoever waits for another lets it go on.
             Some(current) if is_yielding && runnable.len() > 1 => {
                 let others: Vec<TaskId> =
                     runnable.iter().map(|task| task.id()).filter(|task| *task != current).collect();
-                Some(dice.among(&others))
+                Some(random.one_of(&others))
             }
-            _ => Some(runnable[dice.roll(runnable.len())].id()),
+            _ => Some(runnable[random.below(runnable.len())].id()),
         }
     }
 
@@ -63,10 +63,10 @@ pub(super) fn run(world: &World) -> Result<History, String> {
     config.silence_warnings = true;
     let history = Arc::new(Mutex::new(None));
     let (result, run) = (Arc::clone(&history), world.clone());
-    let switching = Switching { dice: Dice::new(world.order), once_in: 1, has_begun: false };
+    let scheduler = SeededScheduler { random: SeededRandom::new(world.order), once_in: 1, has_begun: false };
     quiet::caught(|| {
-        Runner::new(switching, config).run(move || {
-            let history = course::history(&run);
+        Runner::new(scheduler, config).run(move || {
+            let history = execution::history(&run);
             *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(history);
         })
     })?;

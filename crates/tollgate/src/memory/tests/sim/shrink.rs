@@ -4,7 +4,7 @@ use super::terms::{Cut, Denials, Terms};
 use super::world::{Ask, Move, Naming, Op, Ticks, World};
 
 /// Changes that are tried, at most.
-const PATIENCE: usize = 20_000;
+const MOST_CHANGES: usize = 20_000;
 
 /// The smallest world found that still fails. `fails` may choose another order of its threads, and returns it.
 pub(super) fn shrink(world: &World, fails: impl Fn(&World) -> Option<World>) -> World {
@@ -24,11 +24,11 @@ pub(super) fn shrink(world: &World, fails: impl Fn(&World) -> Option<World>) -> 
                 }
                 None => index += 1,
             }
-            if tried - before > PATIENCE {
+            if tried - before > MOST_CHANGES {
                 return smallest;
             }
         }
-        if !changed || tried > PATIENCE {
+        if !changed || tried > MOST_CHANGES {
             return smallest;
         }
     }

@@ -106,14 +106,14 @@ impl System {
 
     /// What happened in all.
     pub(super) fn history(&self, threads: Vec<Vec<Event>>) -> History {
-        let told = self.parts.closed.iter().flat_map(|closed| {
+        let received = self.parts.closed.iter().flat_map(|closed| {
             let closed = closed.lock().unwrap_or_else(PoisonError::into_inner);
             closed.try_iter().map(|counter| self.named(&counter)).collect::<Vec<_>>()
         });
-        let (told, lost) = (told.collect(), self.store().lost_closings());
+        let (received, lost) = (received.collect(), self.store().lost_closings());
         let log = self.clock.log();
         let (readings, has_stepped_back) = (log.readings.clone(), log.has_stepped_back);
-        History { threads, readings, has_stepped_back, told, lost }
+        History { threads, readings, has_stepped_back, received, lost }
     }
 
     fn event(&self, thread: usize, step: Step, take: impl FnOnce(&Self) -> Answer) -> Vec<Event> {

@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::answer::History;
-use super::judge::{Judgement, Violation, judge};
+use super::linearize::{Linearization, Violation, linearize};
 use super::shrink::shrink;
-use super::story::story;
+use super::trace::trace;
 use super::world::World;
-use super::{course, generate};
+use super::{execution, generate};
 use crate::{Clock, SystemClock};
 
 /// Seeds follow each other from this one on, unless `TOLLGATE_SEED` names another.
@@ -35,7 +35,7 @@ const BUSY: Tier = Tier { name: "busy", make: generate::busy, orders: 1 };
 const CROWDED: Tier = Tier { name: "crowded", make: generate::crowded, orders: 60 };
 
 /// A world that breaks a promise.
-struct Found {
+struct BrokenWorld {
     seed: u64,
     world: World,
     history: Option<History>,
@@ -43,16 +43,16 @@ struct Found {
 }
 
 /// What came of running some worlds.
-struct Outcome {
+struct TierOutcome {
     schedules: u64,
     /// Histories with too many orders to look at.
     unjudged: u64,
-    found: Option<Found>,
+    found: Option<BrokenWorld>,
 }
 
 impl Tier {
     /// Runs the worlds of so many seeds, or up to the first that breaks a promise.
-    fn run(&self, first: u64, schedules: u64) -> Outcome {
+    fn run(&self, first: u64, schedules: u64) -> TierOutcome {
         let (next, unjudged, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
         let found = Mutex::new(None);
         let work = || {
@@ -67,12 +67,12 @@ impl Tier {
                 let seed = first.wrapping_add(number);
                 let world = (self.make)(seed);
                 match look(&world) {
-                    (_, Judgement::Explained) => {}
-                    (_, Judgement::Unknown) => drop(unjudged.fetch_add(1, Ordering::Relaxed)),
-                    (history, Judgement::Violated(violation)) => {
+                    (_, Linearization::Explained) => {}
+                    (_, Linearization::Unknown) => drop(unjudged.fetch_add(1, Ordering::Relaxed)),
+                    (history, Linearization::Violated(violation)) => {
                         stop.store(true, Ordering::Relaxed);
                         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                        found.get_or_insert(Found { seed, world, history, violation });
+                        found.get_or_insert(BrokenWorld { seed, world, history, violation });
                     }
                 }
             }
@@ -81,7 +81,7 @@ impl Tier {
         thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let schedules = next.into_inner().min(schedules);
-        Outcome { schedules, unjudged: unjudged.into_inner(), found }
+        TierOutcome { schedules, unjudged: unjudged.into_inner(), found }
     }
 
     /// Like [`run`](Self::run), but for as many as the environment says; prints a result, and what it found.
@@ -89,7 +89,7 @@ impl Tier {
         let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
         let schedules = number("TOLLGATE_SCHEDULES").unwrap_or(schedules);
         let start = SystemClock.now();
-        let Outcome { schedules, unjudged, found } =
+        let TierOutcome { schedules, unjudged, found } =
             self.run(number("TOLLGATE_SEED").unwrap_or(FIRST_SEED), schedules);
         let seconds = SystemClock.now().since(start).as_secs_f64().max(0.001);
         let (name, violations) = (self.name, u8::from(found.is_some()));
@@ -98,7 +98,7 @@ impl Tier {
             schedules as f64 / seconds
         );
         if let Some(found) = found {
-            panic!("{}", self.told(&found));
+            panic!("{}", self.report(&found));
         }
         assert!(
             unjudged * UNJUDGED <= schedules,
@@ -106,17 +106,17 @@ impl Tier {
         );
     }
 
-    /// The story of a world that breaks a promise, cut down.
-    fn told(&self, found: &Found) -> String {
-        let Found { seed, world, history, violation } = found;
+    /// The trace of a world that breaks a promise, cut down.
+    fn report(&self, found: &BrokenWorld) -> String {
+        let BrokenWorld { seed, world, history, violation } = found;
         let small = shrink(world, |candidate| self.failing_order(candidate));
-        let story = match look(&small) {
-            (history, Judgement::Violated(violation)) => story(&small, history.as_ref(), &violation),
-            _ => story(world, history.as_ref(), violation),
+        let trace = match look(&small) {
+            (history, Linearization::Violated(violation)) => trace(&small, history.as_ref(), &violation),
+            _ => trace(world, history.as_ref(), violation),
         };
         let operations = world.operations();
         format!(
-            "seed {seed} of the {} tier breaks a promise; cut down from {operations} operations:\n\n{story}\n\
+            "seed {seed} of the {} tier breaks a promise; cut down from {operations} operations:\n\n{trace}\n\
              Run it again: cargo xtask prove sim --seed {seed} --schedules 1\n",
             self.name
         )
@@ -126,19 +126,19 @@ impl Tier {
     fn failing_order(&self, world: &World) -> Option<World> {
         (0..self.orders).find_map(|other| {
             let world = World { order: world.order.wrapping_add(other), ..world.clone() };
-            matches!(look(&world), (_, Judgement::Violated(_))).then_some(world)
+            matches!(look(&world), (_, Linearization::Violated(_))).then_some(world)
         })
     }
 }
 
 /// Runs a world and judges it.
-fn look(world: &World) -> (Option<History>, Judgement) {
-    match course::run(world) {
+fn look(world: &World) -> (Option<History>, Linearization) {
+    match execution::run(world) {
         Ok(history) => {
-            let judgement = judge(world, &history);
-            (Some(history), judgement)
+            let linearization = linearize(world, &history);
+            (Some(history), linearization)
         }
-        Err(promise) => (None, Judgement::Violated(Violation { promise, at: None })),
+        Err(promise) => (None, Linearization::Violated(Violation { promise, at: None })),
     }
 }
 

@@ -9,7 +9,7 @@ use super::ledger::Ledger;
 use super::world::{Naming, Op, World};
 
 /// Steps that are tried before a history is left unjudged.
-const PATIENCE: usize = 200_000;
+const MOST_STEPS: usize = 200_000;
 
 /// Why no order explains a history.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(in super::super) struct Violation {
     pub(in super::super) at: Option<(usize, usize)>,
 }
 
-pub(in super::super) enum Judgement {
+pub(in super::super) enum Linearization {
     Explained,
     Violated(Violation),
     /// There are too many orders.
@@ -34,17 +34,17 @@ struct Search<'a> {
     violation: Option<Violation>,
 }
 
-pub(in super::super) fn judge(world: &World, history: &History) -> Judgement {
+pub(in super::super) fn linearize(world: &World, history: &History) -> Linearization {
     let mut search = Search { world, history, tried: 0, furthest: 0, violation: None };
     let mut next = vec![0; history.threads.len()];
     if search.explain(&Ledger::new(world, history), &mut next) {
-        return Judgement::Explained;
+        return Linearization::Explained;
     }
-    if search.tried > PATIENCE {
-        return Judgement::Unknown;
+    if search.tried > MOST_STEPS {
+        return Linearization::Unknown;
     }
     let none = Violation { promise: "no order explains it".to_owned(), at: None };
-    Judgement::Violated(search.violation.unwrap_or(none))
+    Linearization::Violated(search.violation.unwrap_or(none))
 }
 
 impl Search<'_> {
@@ -66,7 +66,7 @@ impl Search<'_> {
                 continue;
             }
             self.tried += 1;
-            if self.tried > PATIENCE {
+            if self.tried > MOST_STEPS {
                 return false;
             }
             let mut after = ledger.clone();
@@ -95,28 +95,29 @@ impl Search<'_> {
     fn agrees_in_the_end(&mut self, ledger: &Ledger<'_>) -> bool {
         let Naming::Told(_) = self.world.naming else { return true };
         let resets = |op: &Op| matches!(op, Op::Reset(_));
-        // A counter that has left its window may be told in either, and one that is reset may have closed before.
+        // A counter that has left its window may be reported in either, and one that is reset may have closed before.
         if self.history.has_stepped_back || self.world.threads.iter().flatten().any(resets) {
             return true;
         }
-        let mut told = self.history.told.clone();
-        told.sort_unstable();
-        told.dedup();
+        let mut received = self.history.received.clone();
+        received.sort_unstable();
+        received.dedup();
         let closings = ledger.closings();
         let has_closed = |closing: &Named, is_coarse: bool| {
             let mut readings = self.history.readings.iter().filter(|it| it.is_coarse || !is_coarse);
             readings.any(|it| closing.end <= it.time)
         };
         let wrong: Vec<&Named> =
-            told.iter().filter(|it| !closings.contains(it) || !has_closed(it, false)).collect();
+            received.iter().filter(|it| !closings.contains(it) || !has_closed(it, false)).collect();
         // A precise reading closes only the counter that is asked for.
         let due = closings.iter().filter(|it| has_closed(it, true));
-        let missing: Vec<&Named> = due.filter(|it| !told.contains(it)).collect();
+        let missing: Vec<&Named> = due.filter(|it| !received.contains(it)).collect();
         let lost = usize::try_from(self.history.lost).unwrap_or(usize::MAX);
-        let is_right = wrong.is_empty() && told.len() == self.history.told.len() && missing.len() <= lost;
+        let is_right =
+            wrong.is_empty() && received.len() == self.history.received.len() && missing.len() <= lost;
         if !is_right {
             let promise = format!(
-                "hook: wrongly told: {wrong:?}; not told: {missing:?}, of which {lost} are lost; in all: {told:?}"
+                "hook: wrongly received: {wrong:?}; not received: {missing:?}, of which {lost} are lost; in all: {received:?}"
             );
             self.note(promise, None, usize::MAX);
         }

@@ -2,13 +2,13 @@
 
 /// SplitMix64 (Steele and others, 2014).
 #[derive(Debug, Clone)]
-pub(super) struct Dice(u64);
+pub(super) struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     pub(super) fn new(seed: u64) -> Self {
-        let mut dice = Self(seed);
+        let mut random = Self(seed);
         // Neighbouring seeds give unlike numbers from the first one on.
-        Self(dice.next())
+        Self(random.next())
     }
 
     pub(super) fn next(&mut self) -> u64 {
@@ -19,16 +19,16 @@ impl Dice {
     }
 
     /// A number below `sides`.
-    pub(super) fn roll(&mut self, sides: usize) -> usize {
+    pub(super) fn below(&mut self, sides: usize) -> usize {
         (self.next() % sides as u64) as usize
     }
 
     /// Returns whether this comes up, once in so many times.
     pub(super) fn once_in(&mut self, times: usize) -> bool {
-        self.roll(times) == 0
+        self.below(times) == 0
     }
 
-    pub(super) fn among<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.roll(values.len())]
+    pub(super) fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len())]
     }
 }

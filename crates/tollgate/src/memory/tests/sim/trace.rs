@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::answer::{Answer, Event, History, State, Step};
-use super::judge::Violation;
+use super::linearize::Violation;
 use super::world::{Ask, World};
 
-pub(in super::super) fn story(world: &World, history: Option<&History>, violation: &Violation) -> String {
-    let mut story = world.to_string();
+pub(in super::super) fn trace(world: &World, history: Option<&History>, violation: &Violation) -> String {
+    let mut trace = world.to_string();
     let mut events: Vec<(&Event, bool)> = Vec::new();
     for (thread, steps) in history.iter().flat_map(|history| history.threads.iter().enumerate()) {
         let is_it = |index| violation.at == Some((thread, index));
@@ -22,11 +22,11 @@ pub(in super::super) fn story(world: &World, history: Option<&History>, violatio
         };
         let mark = if is_it { "  <-- here" } else { "" };
         let (step, answer) = (step(&event.step), answer(&event.answer));
-        writeln!(story, "{:>3}.{place} at {}: {step}: {answer}{mark}", number + 1, event.time)
+        writeln!(trace, "{:>3}.{place} at {}: {step}: {answer}{mark}", number + 1, event.time)
             .unwrap_or_default();
     }
-    writeln!(story, "Violation: {}", violation.promise).unwrap_or_default();
-    story
+    writeln!(trace, "Violation: {}", violation.promise).unwrap_or_default();
+    trace
 }
 
 fn step(step: &Step) -> String {
