@@ -472,7 +472,7 @@ fn burst(trials: u32) -> Result<()> {
 fn reloads(count: u32) -> Result<()> {
     command("cargo test --locked --package tollgate-server --test stores")
         .environment("TOLLGATE_RELOADS", count.to_string())
-        .arguments(["of_many_reloads_under_load_no_decision_mixes_two", "--", "--nocapture"])
+        .arguments(["no_decision_mixes_two_versions_during_many_reloads_under_load", "--", "--nocapture"])
         .run()?;
     command("cargo test --locked --profile models --package tollgate-server --test stores")
         .arguments(["many::prove_a_hundred_thousand_policies", "--", "--ignored", "--exact", "--nocapture"])

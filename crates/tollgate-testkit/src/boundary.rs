@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate::{Key, PolicyQuota, Timestamp, Window};
 
-use crate::{CounterUnderTest, SteeredClock};
+use crate::{CounterUnderTest, SettableClock};
 
 /// The requests of an attack: for each, the time since the previous one, and the cost.
 pub type Attack = Vec<(Duration, u32)>;
@@ -19,7 +19,7 @@ pub fn attack(window: Duration, limit: u32) -> impl Strategy<Value = Attack> {
 }
 
 /// Plays the attack from `start` on. Returns what was admitted: when, in which window, how much.
-pub async fn admitted<S: SteeredClock>(
+pub async fn admitted<S: SettableClock>(
     subject: &S,
     quota: &PolicyQuota,
     start: Timestamp,

@@ -2,7 +2,7 @@
 //! withstand.
 //!
 //! A store comes in as a [`StoreUnderTest`]: the store, and a way to wait for its time. Traits add further abilities
-//! ([`SteeredClock`], [`CappedStore`]), so that a rule that needs them is never silently skipped: it does not compile
+//! ([`SettableClock`], [`CappedStore`]), so that a rule that needs them is never silently skipped: it does not compile
 //! for a store without them.
 //!
 //! | to prove | use |
@@ -53,6 +53,6 @@ pub use self::replay::replay;
 pub use self::runtime::block_on;
 pub use self::step_counts::{ChargeCount, GivenBackUnits, StepCounts};
 pub use self::steps::StoreSteps;
-pub use self::store_under_test::{CappedStore, SteeredClock, StoreUnderTest, instant};
+pub use self::store_under_test::{CappedStore, SettableClock, StoreUnderTest, instant};
 /// The library as the testkit sees it. The library's own unit tests build it a second time.
 pub use tollgate;

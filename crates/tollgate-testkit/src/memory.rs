@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, ManualClock, MemoryStore, SystemClock, Timestamp};
 
-use crate::{CappedStore, SteeredClock, StoreUnderTest};
+use crate::{CappedStore, SettableClock, StoreUnderTest};
 
 /// A memory store whose clock stands still until it is set.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl StoreUnderTest for ManualMemory {
     }
 }
 
-impl SteeredClock for ManualMemory {
+impl SettableClock for ManualMemory {
     fn set_time(&self, time: Timestamp) {
         self.clock.set(time);
     }

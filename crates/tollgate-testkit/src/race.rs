@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{Charge, Key, PolicyQuota, Store, StoreError, Timestamp};
 
-use crate::{CappedStore, SteeredClock, StoreSteps, block_on};
+use crate::{CappedStore, SettableClock, StoreSteps, block_on};
 
 /// G1, G2: if many threads together ask for more than the limit, exactly the limit is admitted, in every round.
 ///
@@ -141,7 +141,7 @@ pub fn refunds_never_let_more_than_the_limit_out<S: Store>(store: &S, threads: u
 /// # Panics
 ///
 /// If a window admits more or less, or counts a step outside its time.
-pub fn a_moving_clock_fills_no_window_twice<S: SteeredClock>(subject: &S, threads: usize, windows: u32) {
+pub fn a_moving_clock_fills_no_window_twice<S: SettableClock>(subject: &S, threads: usize, windows: u32) {
     const LIMIT: u64 = 20;
     /// Requests in each window: enough to fill it twice, if it were forgotten once.
     const ASKS: u64 = 3 * LIMIT;
@@ -189,7 +189,7 @@ pub fn a_moving_clock_fills_no_window_twice<S: SteeredClock>(subject: &S, thread
 /// # Panics
 ///
 /// If a window holds more, or is full too early.
-pub fn strangers_find_the_room_there_is<S: CappedStore + SteeredClock>(threads: u64, windows: u64) {
+pub fn strangers_find_the_room_there_is<S: CappedStore + SettableClock>(threads: u64, windows: u64) {
     const CAP: usize = 100;
     let subject = S::with_max_counters(CAP);
     let quota = PolicyQuota::new("strangers", "1/1m".parse().unwrap());

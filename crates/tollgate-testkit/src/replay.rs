@@ -24,7 +24,7 @@ pub async fn replay<S: StoreUnderTest>(
     set_back: impl Fn(&S, Timestamp),
 ) {
     let keys: Vec<Key<'_>> = (0..plan.keys).map(Key::from).collect();
-    let is_steered = plan.ops.iter().any(|op| matches!(op, PlannedStep::Forward(_) | PlannedStep::Back(_)));
+    let is_clock_set = plan.ops.iter().any(|op| matches!(op, PlannedStep::Forward(_) | PlannedStep::Back(_)));
     let mut now = subject.now().await;
     let mut side_by_side = Replay {
         store: subject.store(),
@@ -35,11 +35,11 @@ pub async fn replay<S: StoreUnderTest>(
         forgets_closed: subject.remembers_closed().is_zero(),
     };
     for (index, op) in plan.ops.iter().enumerate() {
-        if !is_steered {
+        if !is_clock_set {
             now = subject.now().await;
         }
         model.set_time(now);
-        side_by_side.time = is_steered.then_some(now);
+        side_by_side.time = is_clock_set.then_some(now);
         match op {
             PlannedStep::Forward(by) => {
                 now = now + *by;

@@ -44,7 +44,7 @@ pub trait StoreUnderTest: Send + Sync {
 }
 
 /// A subject whose time can be set at will, even back.
-pub trait SteeredClock: StoreUnderTest {
+pub trait SettableClock: StoreUnderTest {
     /// Sets the store's time.
     fn set_time(&self, time: Timestamp);
 }

@@ -39,7 +39,7 @@ fn asked(server: &str) -> BTreeMap<u64, Asked> {
 }
 
 /// Which instants a log tells, and how far from the truth it may be.
-enum Told {
+enum InstantAccuracy {
     /// The begin, to the millisecond: servers take some to wake up.
     Begin,
     BeginSecond,
@@ -54,7 +54,7 @@ struct Case {
     options: Options,
     format: &'static str,
     instant: Instant,
-    told: Told,
+    accuracy: InstantAccuracy,
     /// The fields that this log has besides method, path, query and status.
     fields: &'static [&'static str],
 }
@@ -78,7 +78,7 @@ fn cases() -> Vec<Case> {
             options: Options::default(),
             format: "combined",
             instant: Instant::Unknown,
-            told: Told::EndSecond,
+            accuracy: InstantAccuracy::EndSecond,
             fields: &all[..4],
         },
         Case {
@@ -87,7 +87,7 @@ fn cases() -> Vec<Case> {
             options: pasted(TIMED),
             format: "log_format timed",
             instant: Instant::EndWithDuration,
-            told: Told::Begin,
+            accuracy: InstantAccuracy::Begin,
             fields: all,
         },
         Case {
@@ -96,7 +96,7 @@ fn cases() -> Vec<Case> {
             options: pasted(JSON),
             format: "log_format json",
             instant: Instant::EndWithDuration,
-            told: Told::Begin,
+            accuracy: InstantAccuracy::Begin,
             fields: all,
         },
         Case {
@@ -105,7 +105,7 @@ fn cases() -> Vec<Case> {
             options: with_key(),
             format: "json",
             instant: Instant::EndWithDuration,
-            told: Told::Begin,
+            accuracy: InstantAccuracy::Begin,
             fields: all,
         },
         Case {
@@ -114,7 +114,7 @@ fn cases() -> Vec<Case> {
             options: Options::default(),
             format: "combined",
             instant: Instant::Unknown,
-            told: Told::BeginSecond,
+            accuracy: InstantAccuracy::BeginSecond,
             fields: &all[..4],
         },
         Case {
@@ -123,7 +123,7 @@ fn cases() -> Vec<Case> {
             options: pasted(APACHE),
             format: "LogFormat timed",
             instant: Instant::Begin,
-            told: Told::Begin,
+            accuracy: InstantAccuracy::Begin,
             fields: all,
         },
         Case {
@@ -132,7 +132,7 @@ fn cases() -> Vec<Case> {
             options: with_key(),
             format: "caddy",
             instant: Instant::EndWithDuration,
-            told: Told::Handled,
+            accuracy: InstantAccuracy::Handled,
             fields: &["ip", "user_agent", "referer", "key"],
         },
         Case {
@@ -141,7 +141,7 @@ fn cases() -> Vec<Case> {
             options: Options { zone: berlin, ..Options::default() },
             format: "haproxy in syslog",
             instant: Instant::Begin,
-            told: Told::Begin,
+            accuracy: InstantAccuracy::Begin,
             fields: &["ip"],
         },
     ]
@@ -183,11 +183,11 @@ fn check(case: Case) {
             assert_eq!(request.status().map(|status| status.to_string()), status, "{place}");
             let second = |micros: i64| micros.div_euclid(1_000_000);
             let time = request.time_micros();
-            let is_right = match case.told {
-                Told::Begin => (asked.begin - 2_000..asked.begin + 15_000).contains(&time),
-                Told::Handled => (asked.begin..asked.end).contains(&time),
-                Told::BeginSecond => second(time) == second(asked.begin),
-                Told::EndSecond => second(time) == second(asked.end),
+            let is_right = match case.accuracy {
+                InstantAccuracy::Begin => (asked.begin - 2_000..asked.begin + 15_000).contains(&time),
+                InstantAccuracy::Handled => (asked.begin..asked.end).contains(&time),
+                InstantAccuracy::BeginSecond => second(time) == second(asked.begin),
+                InstantAccuracy::EndSecond => second(time) == second(asked.end),
             };
             assert!(is_right, "{place}: {time} is not from {} to {}", asked.begin, asked.end);
             let Some(target) = asked.texts.get("target") else { continue };

@@ -46,12 +46,12 @@ struct Shared {
     is_over: AtomicBool,
     /// How often a narrow quota was asked.
     asked: AtomicU64,
-    told: Told,
+    told: ReportedErrors,
 }
 
 /// Every error that somebody was told.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Told(Arc<Mutex<BTreeSet<String>>>);
+pub(crate) struct ReportedErrors(Arc<Mutex<BTreeSet<String>>>);
 
 /// For how long a fault lasts that nobody notices.
 const UNNOTICED: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ pub(crate) enum Noticed<'a> {
     As(&'a RedisError),
 }
 
-impl Told {
+impl ReportedErrors {
     fn note(&self, error: &RedisError) {
         let mut told = self.0.lock().unwrap();
         told.insert(format!("{error:?}"));
@@ -161,7 +161,7 @@ impl Crowd {
             is_in_trouble: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             asked: AtomicU64::new(0),
-            told: Told::default(),
+            told: ReportedErrors::default(),
         });
         let hasty = build(tell(builder(url).deadline(deadline)));
         let patient = build(tell(patient(url)));
@@ -182,7 +182,7 @@ impl Crowd {
     }
 
     /// What its callers have been told.
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> ReportedErrors {
         self.shared.told.clone()
     }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tollgate::PolicyQuota;
 use tollgate_testkit::servers::Software;
 use tollgate_testkit::{
-    ClockMoves, Model, PlannedCharge, PlannedStep, SteeredClock, StepPlan, block_on, plan, replay,
+    ClockMoves, Model, PlannedCharge, PlannedStep, SettableClock, StepPlan, block_on, plan, replay,
 };
 
 use crate::servers::{clustered, served, steered};

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_is_discarded_until_the_client_closes() {
+    async fn discards_input_until_the_client_closes() {
         let (near, mut far) = duplex(1024);
         let client = async move {
             far.write_all(&[0; 100_000]).await.unwrap();

@@ -544,7 +544,7 @@ fn an_explanation_is_there_for_programs() {
 }
 
 #[test]
-fn what_cannot_be_explained_is_said() {
+fn names_what_cannot_be_explained() {
     let invalid = file("invalid.yaml", "policies: 7");
     let (status, said, error) = run("explain", &invalid, &["user=alice"]);
     assert_eq!((status, said.as_str()), (Some(1), ""));

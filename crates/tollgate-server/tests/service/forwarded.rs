@@ -146,7 +146,7 @@ unmatched: deny
 
 /// Each of these would otherwise be admitted by `unmatched`.
 #[test]
-fn what_is_not_described_is_refused_and_counts_nothing() {
+fn incomplete_descriptions_are_refused_and_count_nothing() {
     let folder = Folder::new();
     let policies = "
 policies:

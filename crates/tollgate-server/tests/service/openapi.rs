@@ -186,7 +186,7 @@ fn a_status_of_denials_and_problems_is_described_as_both() {
 
 /// The description forbade a batch with an entry like this one, but only its entry is answered with an error.
 #[test]
-fn what_an_entry_of_a_batch_may_say_is_not_forbidden_to_the_batch() {
+fn a_batch_may_set_what_its_entries_may_set() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "user", "--caller-quotas"]);
     let schemas = server.admin_get("/openapi.json").json()["components"]["schemas"].clone();
     let fields = |name: &str| {

@@ -70,7 +70,7 @@ async fn the_policies_decide_while_the_caller_still_waits() {
 
 /// What a full memory admits uncounted was labelled as counted here.
 #[tokio::test]
-async fn what_a_full_memory_admits_in_an_outage_is_not_counted_anywhere() {
+async fn admissions_by_a_full_memory_in_an_outage_are_not_counted() {
     let (folder, store) = (Folder::new(), servers::Server::start(Software::Redis));
     folder.write(
         "shop.yaml",

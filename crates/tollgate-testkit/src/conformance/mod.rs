@@ -22,7 +22,7 @@ use crate::{StoreUnderTest, block_on};
 /// Defines tests of every rule that the store has to keep.
 ///
 /// `every_store` takes an expression that makes a fresh [`StoreUnderTest`]; `in_process` one whose store is in this
-/// process; `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock); `capped` a type that is
+/// process; `steered_clock` one that makes a [`SettableClock`](crate::SettableClock); `capped` a type that is
 /// [`CappedStore`](crate::CappedStore). `windows_in_keys` and `windows_in_keys_steered` are for stores whose keys name
 /// the window. They have the rules of `every_store` and `steered_clock` that hold there, with the
 /// [anchors](crate::StoreUnderTest::anchors) of the subject; after a step back into an earlier window, they only demand

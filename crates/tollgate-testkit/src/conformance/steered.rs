@@ -7,7 +7,7 @@ use tollgate::{PolicyQuota, Timestamp, Window};
 
 use super::{quota, short_quota};
 use crate::windows::holding;
-use crate::{ChargeCount, CounterUnderTest, GivenBackUnits, SteeredClock, StoreSteps, instant};
+use crate::{ChargeCount, CounterUnderTest, GivenBackUnits, SettableClock, StoreSteps, instant};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -26,7 +26,7 @@ const TOUCHES: [Touch; 6] =
     [Touch::Peek, Touch::Denial, Touch::Charge, Touch::Record, Touch::Set, Touch::Refund];
 
 /// Rule 11: a step happens at the store's time, which determines every window.
-pub async fn a_step_happens_at_the_stores_time<S: SteeredClock>(subject: &S) {
+pub async fn a_step_happens_at_the_stores_time<S: SettableClock>(subject: &S) {
     let quota = quota("5/7s");
     let alice = CounterUnderTest::new(subject, &quota, "alice");
     for millis in [1_700_000_000_000, 1_700_000_006_999, 1_700_000_007_000, 4_102_444_800_000] {
@@ -39,7 +39,7 @@ pub async fn a_step_happens_at_the_stores_time<S: SteeredClock>(subject: &S) {
 }
 
 /// Rules 1 and 10: the last millisecond of a window denies, its end admits.
-pub async fn a_window_closes_to_the_millisecond<S: SteeredClock>(subject: &S) {
+pub async fn a_window_closes_to_the_millisecond<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = CounterUnderTest::new(subject, &quota, "alice");
@@ -53,7 +53,7 @@ pub async fn a_window_closes_to_the_millisecond<S: SteeredClock>(subject: &S) {
 }
 
 /// Rule 2: a calendar day has as many hours as its zone gives it.
-pub async fn a_calendar_day_has_its_23_or_25_hours<S: SteeredClock>(subject: &S) {
+pub async fn a_calendar_day_has_its_23_or_25_hours<S: SettableClock>(subject: &S) {
     let quota = quota("5/day@Europe/Berlin");
     let alice = CounterUnderTest::new(subject, &quota, "alice");
     let days = [
@@ -72,7 +72,7 @@ pub async fn a_calendar_day_has_its_23_or_25_hours<S: SteeredClock>(subject: &S)
 }
 
 /// Rule 12: a step back within a window changes nothing but the time.
-pub async fn a_step_back_inside_a_window_changes_nothing<S: SteeredClock>(subject: &S) {
+pub async fn a_step_back_inside_a_window_changes_nothing<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = CounterUnderTest::new(subject, &quota, "alice");
@@ -86,7 +86,7 @@ pub async fn a_step_back_inside_a_window_changes_nothing<S: SteeredClock>(subjec
 }
 
 /// Rule 12: however far the clock steps back, used units stay used.
-pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
+pub async fn a_step_back_never_reopens_a_window<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for windows in [1_u32, 2, 10, 100_000] {
             let quota = short_quota(subject, 5, anchor);
@@ -103,7 +103,7 @@ pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
 ///
 /// A store that denied by a window that has not begun, and kept the counter there, would deny again in every window
 /// until then, with a new `retry_after` each time.
-pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SteeredClock>(subject: &S) {
+pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = CounterUnderTest::new(subject, &quota, "alice");
@@ -125,7 +125,7 @@ pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SteeredClo
 }
 
 /// Rule 12: a peek after a step back gets a true answer as well.
-pub async fn a_peek_after_a_step_back_keeps_its_promise<S: SteeredClock>(subject: &S) {
+pub async fn a_peek_after_a_step_back_keeps_its_promise<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = CounterUnderTest::new(subject, &quota, "alice");
@@ -138,7 +138,7 @@ pub async fn a_peek_after_a_step_back_keeps_its_promise<S: SteeredClock>(subject
 }
 
 /// Rule 12: a step forward costs the skipped windows and nothing else.
-pub async fn a_step_forward_costs_only_the_skipped_windows<S: SteeredClock>(subject: &S) {
+pub async fn a_step_forward_costs_only_the_skipped_windows<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = CounterUnderTest::new(subject, &quota, "alice");
@@ -157,7 +157,7 @@ pub async fn a_step_forward_costs_only_the_skipped_windows<S: SteeredClock>(subj
 
 /// Rule 12: after a step back of up to a second a counter stays in its window, whatever operation comes first. The
 /// answer has the store's time, and the wait lasts from there to the end of the window.
-pub async fn a_step_back_of_a_second_reopens_nothing<S: SteeredClock>(subject: &S) {
+pub async fn a_step_back_of_a_second_reopens_nothing<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for (back, touch) in [1_u64, 999, 1_000].into_iter().flat_map(|back| TOUCHES.map(|it| (back, it))) {
             let at = format!("{anchor:?}, {back} ms back, {touch:?}");
@@ -193,7 +193,7 @@ pub async fn a_step_back_of_a_second_reopens_nothing<S: SteeredClock>(subject: &
 
 /// Rule 12: a longer step back takes the counter, with its usage, into the window that holds now. The first operation
 /// writes that; otherwise the key would be held until its first window is over.
-pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject: &S) {
+pub async fn a_longer_step_back_takes_the_counter_along<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for (back, touch) in [1_001_u64, 3_600_000].into_iter().flat_map(|back| TOUCHES.map(|it| (back, it)))
         {
@@ -222,7 +222,7 @@ pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject
 
 /// Rule 12: a clock that wavers about a boundary, less than a second back each time, lets no window admit more than its
 /// limit. Every step is counted in the window that holds it or that begins within a second.
-pub async fn a_step_back_and_forth_admits_nothing_twice<S: SteeredClock>(subject: &S) {
+pub async fn a_step_back_and_forth_admits_nothing_twice<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = CounterUnderTest::new(subject, &quota, "alice");
@@ -245,7 +245,7 @@ pub async fn a_step_back_and_forth_admits_nothing_twice<S: SteeredClock>(subject
 }
 
 /// Rules 8 and 12: each counter of a request stays in its own window, and the request is still all or nothing.
-pub async fn a_step_back_leaves_each_quota_its_own_window<S: SteeredClock>(subject: &S) {
+pub async fn a_step_back_leaves_each_quota_its_own_window<S: SettableClock>(subject: &S) {
     let hour = quota("5/1h");
     for &anchor in subject.anchors() {
         let short = short_quota(subject, 3, anchor);
@@ -268,7 +268,7 @@ pub async fn a_step_back_leaves_each_quota_its_own_window<S: SteeredClock>(subje
 
 /// Rules 2 and 12: a calendar window stays open through a step back of a second, like any other; a longer step takes
 /// its counter along.
-pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject: &S) {
+pub async fn a_step_back_over_midnight_reopens_no_date<S: SettableClock>(subject: &S) {
     let quotas = ["5/day@Europe/Berlin", "5/week@UTC", "5/month@Pacific/Auckland", "5/year@America/New_York"];
     for (text, back) in quotas.into_iter().flat_map(|text| [1_u64, 1_000].map(|back| (text, back))) {
         let quota = quota(text);
@@ -305,7 +305,7 @@ pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject:
 
 /// Rule 12: a store remembers a window's usage for a second after its end, in case the clock steps back into it. No
 /// operation makes it forget that, except one that takes units of the next window.
-pub async fn a_step_back_into_a_closed_window_finds_it_used_up<S: SteeredClock>(subject: &S) {
+pub async fn a_step_back_into_a_closed_window_finds_it_used_up<S: SettableClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for (back, looks) in [1_u64, 999, 1_000].into_iter().flat_map(|back| [(back, false), (back, true)]) {
             let at = format!("{anchor:?}, {back} ms back, {looks}");
@@ -325,7 +325,7 @@ pub async fn a_step_back_into_a_closed_window_finds_it_used_up<S: SteeredClock>(
     }
 }
 
-impl<S: SteeredClock> CounterUnderTest<'_, S> {
+impl<S: SettableClock> CounterUnderTest<'_, S> {
     /// Takes this many units at the start of the next window, and returns that window.
     async fn opens(&self, cost: u32) -> Window {
         let quota: &PolicyQuota = self.charge(0).counter().quota();

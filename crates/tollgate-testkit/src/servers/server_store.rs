@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{Store, Timestamp};
 
 use super::Server;
-use crate::{SteeredClock, StoreUnderTest};
+use crate::{SettableClock, StoreUnderTest};
 
 /// A store on a server whose time can only be waited for.
 ///
@@ -101,7 +101,7 @@ impl<S: Store> StoreUnderTest for SteeredServer<S> {
     }
 }
 
-impl<S: Store> SteeredClock for SteeredServer<S> {
+impl<S: Store> SettableClock for SteeredServer<S> {
     fn set_time(&self, time: Timestamp) {
         self.server.clock().set(time);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, MemoryStore, SystemClock, Timestamp};
 use tollgate_testkit::servers::{Data, Server, ServerStore, Settings, Software, SteeredServer};
-use tollgate_testkit::{SteeredClock, StoreUnderTest, block_on};
+use tollgate_testkit::{SettableClock, StoreUnderTest, block_on};
 
 fn steered(software: Software) -> Server {
     Settings::new(software).steered_clock().start()

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tollgate::MemoryStore;
 use tollgate_testkit::{
-    CappedStore, ClockMoves, ManualMemory, Model, SteeredClock, SystemMemory, block_on, crowd, plan, replay,
+    CappedStore, ClockMoves, ManualMemory, Model, SettableClock, SystemMemory, block_on, crowd, plan, replay,
 };
 
 proptest! {

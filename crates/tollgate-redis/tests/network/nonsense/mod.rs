@@ -99,7 +99,7 @@ type Contents = Vec<(String, i64, i64)>;
 
 /// What became of one request, and of others after it.
 #[derive(Debug, PartialEq)]
-struct Course {
+struct RequestOutcome {
     /// What was used then, and in which window.
     answer: Result<Vec<(u64, Option<i64>)>, String>,
     before: Contents,
@@ -193,7 +193,7 @@ impl Stage {
     }
 
     /// Makes the request, and charges two other keys.
-    async fn run(&mut self, store: &RedisStore, lie: Option<Lie>) -> Course {
+    async fn run(&mut self, store: &RedisStore, lie: Option<Lie>) -> RequestOutcome {
         self.rewind();
         self.greet(store).await;
         self.server.clock().step(self.session.step);
@@ -221,7 +221,7 @@ impl Stage {
             };
             states.iter().map(shown).collect()
         });
-        Course { answer, before, after, others, in_the_end: self.contents() }
+        RequestOutcome { answer, before, after, others, in_the_end: self.contents() }
     }
 
     async fn act(&self, store: &RedisStore) -> Result<Vec<QuotaState>, StoreError> {

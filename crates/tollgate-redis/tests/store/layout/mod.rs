@@ -10,7 +10,7 @@ use std::time::Duration;
 use tollgate::{Anchor, Timestamp};
 use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_testkit::servers::{ServerStore, Software, SteeredServer};
-use tollgate_testkit::{SteeredClock, StoreUnderTest};
+use tollgate_testkit::{SettableClock, StoreUnderTest};
 
 use crate::servers::{Clustered, clustered_with, served_with, steered_with};
 
@@ -63,7 +63,7 @@ impl<S: StoreUnderTest> StoreUnderTest for Aligned<S> {
     }
 }
 
-impl<S: SteeredClock> SteeredClock for Aligned<S> {
+impl<S: SettableClock> SettableClock for Aligned<S> {
     fn set_time(&self, time: Timestamp) {
         self.0.set_time(time);
     }

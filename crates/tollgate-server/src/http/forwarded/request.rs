@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused() {
+    fn refuses_values_that_are_no_text() {
         let mut headers = map(&FORWARDED);
         headers.insert("x-forwarded-uri", HeaderValue::from_bytes(b"/\xff").unwrap());
         let proxies = TrustedProxies::nearest(1);

@@ -152,7 +152,7 @@ async fn a_descriptor_may_bring_its_limit_where_callers_may() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_named() {
+async fn errors_name_the_fault_of_a_request() {
     let server = start(&["--limit", "1000/1d"]);
     let wire = Wire::open(&server).await;
     let refused = async |request: RateLimitRequest, named: &str| {

@@ -48,7 +48,7 @@ async fn health_is_that_of_the_whole_service() {
 
 /// It stays ready for the time of `--drain-delay`, and tells those who watch.
 #[test]
-fn who_watches_is_told_of_the_drain_and_then_let_go() {
+fn watchers_learn_of_the_drain_and_are_then_disconnected() {
     undisturbed(|| {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {

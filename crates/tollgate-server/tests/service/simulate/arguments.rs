@@ -97,7 +97,7 @@ fn a_limit_takes_the_place_of_a_policy_file() {
 }
 
 #[test]
-fn what_is_wrong_has_status_2_and_is_named() {
+fn errors_have_status_2_and_name_the_fault() {
     let folder = Folder::new();
     folder.write("wrong.yaml", "policies: [{ name: x }]");
     for (arguments, named) in [

@@ -118,7 +118,7 @@ fn an_invalid_file_forges_no_log_line() {
 /// G10. Each version names its policies after its limit, which shows an answer that mixes two. `TOLLGATE_RELOADS` sets
 /// the number of reloads.
 #[test]
-fn of_many_reloads_under_load_no_decision_mixes_two() {
+fn no_decision_mixes_two_versions_during_many_reloads_under_load() {
     let reloads = std::env::var("TOLLGATE_RELOADS").map_or(1_000, |count| count.parse().expect("a number"));
     let version = |number: usize| {
         let limit = 1_000_000 + number;

@@ -50,7 +50,7 @@ fn a_count_survives_the_service() {
 }
 
 #[test]
-fn of_4000_parallel_requests_through_two_processes_exactly_1000_pass() {
+fn exactly_1000_of_4000_parallel_requests_through_two_processes_pass() {
     let store = redis();
     let processes = [serve(&store, "1000/1d@first_hit", &[]), serve(&store, "1000/1d@first_hit", &[])];
     let mut connections: Vec<Connection> =
