@@ -209,29 +209,30 @@ impl ChargedQuotas {
             is_any: matched.is_any,
         }
     }
+
+    /// Returns no quotas, although some would apply.
+    fn unknown(matched: &MatchedPolicies<'_>) -> Self {
+        Self { entries: SmallVec::new(), limited: None, is_any: matched.is_any }
+    }
 }
 
 impl Basis {
-    pub(super) fn charged(matched: &MatchedPolicies<'_>, decided: ChargeResult) -> Self {
-        Self::Charged(decided, ChargedQuotas::of(matched))
-    }
-
-    /// Creates the decision of a request whose quotas are unknown, and for which nothing was charged.
-    pub(super) fn unknown(matched: &MatchedPolicies<'_>) -> Self {
-        let charged = ChargedQuotas { entries: SmallVec::new(), limited: None, is_any: matched.is_any };
-        Self::Charged(ChargeResult::counted(super::nothing()), charged)
-    }
-
-    /// Creates the decision of an outcome without charges.
-    pub(super) fn uncharged(outcome: &Outcome<'_>) -> Self {
+    /// Returns the basis of a decision on this outcome. If quotas decide, `result` is what they came to, and has no
+    /// states if that is unknown: then nothing was charged.
+    pub(super) fn new(outcome: &Outcome<'_>, result: ChargeResult) -> Self {
         match outcome {
+            Outcome::Charge(matched) => {
+                let is_unknown = result.counted.is_empty() && matched.enforced().next().is_some();
+                let charged =
+                    if is_unknown { ChargedQuotas::unknown(matched) } else { ChargedQuotas::of(matched) };
+                Self::Charged(result, charged)
+            }
             Outcome::Exempt(policy) => Self::Exempt(policy.place),
             Outcome::Deny(policy) => Self::Denied(policy.place),
             Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } } => {
                 Self::MissingKey(policy.place, (*attribute).into(), *fault)
             }
             Outcome::DenyUnmatched => Self::Unmatched,
-            Outcome::Charge(matched) => Self::charged(matched, ChargeResult::counted(super::nothing())),
         }
     }
 }

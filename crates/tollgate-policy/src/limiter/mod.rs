@@ -9,10 +9,13 @@
 //!
 //! This file builds a limiter and checks requests. Answers are in `decision`, trials in `trials`, the live policies in
 //! `policy_set`, their figures in `tally`, changes by administrators in `quota_changes`, refunds in `window_refund` and
-//! `check_receipt`. `together` decides on several requests as one.
+//! `check_receipt`. What applies to a request is in `matching`: every check charges and decides by it. `each` checks many
+//! requests, `together` decides on several as one.
 
 mod check_receipt;
 mod decision;
+mod each;
+mod matching;
 mod policy_set;
 mod quota_changes;
 mod tally;
@@ -28,21 +31,23 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
-    Answer, AnswerError, Charge, Clock, FallbackStore, MemoryStore, OnStoreFailure, PolicyQuota, QuotaStates,
-    Step, StepDeadline, Store, StoreError, SystemClock,
+    Answer, Charge, Clock, FallbackStore, MemoryStore, OnStoreFailure, PolicyQuota, QuotaStates, Step,
+    StepDeadline, Store, StoreError, SystemClock,
 };
 
 pub use self::check_receipt::QuotaSettlement;
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
+pub use self::each::AskedCheck;
+pub use self::matching::Matching;
 pub use self::policy_set::PolicySet;
 pub use self::quota_changes::QuotaChanges;
 pub use self::tally::{Tally, TrialTally};
 pub use self::together::TogetherError;
 pub use self::window_refund::{ChargedWindow, QuotaRefund, RefundError};
-use crate::limiter::decision::{Basis, ChargeResult};
+use crate::limiter::decision::ChargeResult;
 use crate::limiter::trials::Trials;
 use crate::matched::NeededValues;
-use crate::{Attributes, MatchedPolicies, Outcome, Policies, Policy, Refusal, View};
+use crate::{MatchedPolicies, Outcome, Policies, Policy, Refusal, View};
 
 /// A limiter by policies: decides which limits apply to a request, and whether it is allowed.
 ///
@@ -117,27 +122,6 @@ pub enum WhenFull {
     Allow,
 }
 
-/// What applies to a request, under one version of the policies.
-#[derive(Debug)]
-pub struct Matching<'a> {
-    set: &'a Arc<PolicySet>,
-    outcome: Outcome<'a>,
-}
-
-impl<'a> Matching<'a> {
-    /// Returns what the policies say of the request.
-    pub const fn outcome(&self) -> &Outcome<'a> {
-        &self.outcome
-    }
-}
-
-/// One of many checks.
-pub struct AskedCheck<'a, 'b> {
-    attributes: &'a Attributes<'b>,
-    cost: u32,
-    limits: Option<Policy>,
-}
-
 /// The reason why there is no decision. It is never a denial.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
@@ -174,27 +158,12 @@ fn said(quotas: &[PolicyQuota]) -> String {
 }
 
 impl CheckError {
-    /// Converts the store's error about the charges of matching policies.
+    /// Converts the store's error about the charges of these policies.
     fn of_charges(matched: &MatchedPolicies<'_>, error: StoreError) -> Self {
         let StoreError::Uncountable(_) = error else { return Self::Store(error) };
         let counting = matched.deciding().filter(|entry| !entry.quotas().is_empty());
         let policies = counting.map(|entry| entry.policy.name().into()).collect();
         Self::Uncountable { policies, error }
-    }
-}
-
-impl AskedCheck<'_, '_> {
-    /// [Limits](crate::Policy::of_caller) that replace the policies, if any.
-    #[must_use]
-    pub fn under(self, limits: Option<Policy>) -> Self {
-        Self { limits, ..self }
-    }
-}
-
-/// A check by the policies that are live.
-impl<'a, 'b> From<(&'a Attributes<'b>, u32)> for AskedCheck<'a, 'b> {
-    fn from((attributes, cost): (&'a Attributes<'b>, u32)) -> Self {
-        Self { attributes, cost, limits: None }
     }
 }
 
@@ -333,18 +302,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let (basis, trials) = match self.charges(&set, view, cost)? {
-            Outcome::Charge(matched) => {
-                let charges: Charges<'_> = matched.enforced().collect();
-                let decided = self.step(&charges, Step::Charge(&charges), deadline).await;
-                let decided = decided.inspect_err(|_| set.note_failure(&matched));
-                let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
-                let deadline = of_trials(deadline, charges.len());
-                let trials = self.try_out(&[(&matched, &decided.counted)], deadline).await;
-                let trials = trials.into_iter().next().unwrap_or_default();
-                (Basis::charged(&matched, decided), trials)
-            }
-            other => (Basis::uncharged(&other), Trials::default()),
+        let (basis, trials) = {
+            let matching = self.matching(&set, view, cost)?;
+            let charges = matching.charges();
+            let counted = self.count(&charges, Step::Charge(&charges), deadline).await;
+            let result = self.result(&matching, &charges, counted)?;
+            let deadline = of_trials(deadline, charges.len());
+            let trials = self.try_out(&[(&matching, &result.counted)], deadline).await;
+            (matching.basis(result), trials.into_iter().next().unwrap_or_default())
         };
         Ok(PolicyDecision::of_check(set, basis, trials))
     }
@@ -379,7 +344,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &'a V,
         cost: u32,
     ) -> Result<Matching<'a>, Refusal> {
-        Ok(Matching { set, outcome: self.charges(set, view, cost)? })
+        Ok(Matching { set, outcome: self.outcome(set, view, cost, NeededValues::Limits)? })
     }
 
     /// Decides on a request by what applies to it, if the store answers immediately. Returns `None` if it does not;
@@ -389,19 +354,20 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// If the store could not answer, and a policy that applies requires it.
     pub fn decide_at_once(&self, matching: &Matching<'_>) -> Option<Result<PolicyDecision, CheckError>> {
-        let Matching { set, outcome } = matching;
-        let (basis, trials) = match outcome {
-            Outcome::Charge(matched) => {
-                let decided = match self.charge_at_once(set, matched)? {
-                    Ok(decided) => decided,
-                    Err(error) => return Some(Err(CheckError::of_charges(matched, error))),
-                };
-                let trials = self.try_out_at_once(matched, &decided.counted)?;
-                (Basis::charged(matched, decided), trials)
-            }
-            other => (Basis::uncharged(other), Trials::default()),
+        let charges = matching.charges();
+        let counted = match charges.as_slice() {
+            [] => Ok(nothing()),
+            charges => match self.store.step(Step::Charge(charges)) {
+                Answer::Now(counted) => counted,
+                Answer::Later(_) => return None,
+            },
         };
-        Some(Ok(PolicyDecision::of_check(Arc::clone(set), basis, trials)))
+        let result = match self.result(matching, &charges, counted) {
+            Ok(result) => result,
+            Err(error) => return Some(Err(error)),
+        };
+        let trials = self.try_out_at_once(matching, &result.counted)?;
+        Some(Ok(matching.decision(result, trials)))
     }
 
     /// Answers as a check would, but charges nothing. There are no trials, and the [tally](PolicySet::tally) does not
@@ -429,106 +395,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let basis = match self.charges(&set, view, cost)? {
-            Outcome::Charge(matched) => {
-                let charges: Charges<'_> = matched.enforced().collect();
-                let decided = self.step(&charges, Step::Peek(&charges), None).await;
-                let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
-                Basis::charged(&matched, decided)
-            }
-            other => Basis::uncharged(&other),
+        let basis = {
+            let matching = self.matching(&set, view, cost)?;
+            let charges = matching.charges();
+            let counted = self.count(&charges, Step::Peek(&charges), None).await;
+            let result = self.charge_result(&charges, counted).map_err(|error| matching.error(error))?;
+            matching.basis(result)
         };
         Ok(PolicyDecision::new(set, basis, Trials::default()))
-    }
-
-    /// Checks each request separately, all under the same version of the policies. The answers are in the order of the
-    /// requests; a shared store may execute them in another order.
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`check`](Self::check).
-    pub fn check_each<'a, 'b: 'a>(
-        &self,
-        requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
-    ) -> impl Future<Output = Vec<Result<PolicyDecision, CheckError>>> {
-        self.check_each_until(None, requests)
-    }
-
-    /// Like [`check_each`](Self::check_each), for a caller that waits no longer than until this deadline, as
-    /// [`check_in_until`](Self::check_in_until) describes.
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`check`](Self::check).
-    pub async fn check_each_until<'a, 'b: 'a>(
-        &self,
-        deadline: Option<StepDeadline>,
-        requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
-    ) -> Vec<Result<PolicyDecision, CheckError>> {
-        let asked = self.asked(requests);
-        let outcomes: Vec<Result<Outcome<'_>, Refusal>> =
-            asked.iter().map(|(set, attributes, cost)| self.charges(set, *attributes, *cost)).collect();
-        let charges: Vec<Charges<'_>> = outcomes
-            .iter()
-            .map(|outcome| match outcome {
-                Ok(Outcome::Charge(matched)) => matched.enforced().collect(),
-                _ => Charges::new(),
-            })
-            .collect();
-        let mut decisions = self.decide_each(&asked, &outcomes, &charges, deadline).await;
-
-        let tried: Vec<(&MatchedPolicies<'_>, &QuotaStates)> = outcomes
-            .iter()
-            .zip(&decisions)
-            .filter_map(|(outcome, decision)| match (outcome, decision) {
-                (Ok(Outcome::Charge(matched)), Some(Ok(decided))) => Some((matched, &decided.counted)),
-                _ => None,
-            })
-            .collect();
-        let deadline = of_trials(deadline, charges.iter().map(|charges| charges.len()).sum());
-        let mut trials = self.try_out(&tried, deadline).await.into_iter();
-
-        drop(charges);
-        let mut taken = decisions.drain(..);
-        outcomes
-            .into_iter()
-            .zip(&asked)
-            .map(|(outcome, (set, ..))| {
-                let decision = taken.next().flatten();
-                let (basis, trials) = match (outcome?, decision) {
-                    (Outcome::Charge(matched), Some(decision)) => {
-                        let decision = decision.map_err(|error| CheckError::of_charges(&matched, error))?;
-                        (Basis::charged(&matched, decision), trials.next().unwrap_or_default())
-                    }
-                    (other, _) => (Basis::uncharged(&other), Trials::default()),
-                };
-                Ok(PolicyDecision::of_check(Arc::clone(set), basis, trials))
-            })
-            .collect()
-    }
-
-    /// Returns requests, each with its policies: those that are live now, or its own limits.
-    fn asked<'a, 'b: 'a>(
-        &self,
-        requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
-    ) -> Vec<(Arc<PolicySet>, &'a Attributes<'b>, u32)> {
-        let live = self.live();
-        let set = |limits| match limits {
-            None => Arc::clone(&live),
-            Some(limits) => Arc::new(live.of_caller(limits)),
-        };
-        let asked = requests.into_iter().map(Into::into);
-        asked.map(|AskedCheck { attributes, cost, limits }| (set(limits), attributes, cost)).collect()
-    }
-
-    /// Returns the charges of a request that is being decided.
-    fn charges<'a, V: View>(
-        &self,
-        set: &'a PolicySet,
-        view: &'a V,
-        cost: u32,
-    ) -> Result<Outcome<'a>, Refusal> {
-        self.outcome(set, view, cost, NeededValues::Limits)
     }
 
     /// Returns the outcome of a request with possibly invalid attributes.
@@ -545,71 +419,33 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         }
     }
 
-    /// One decision for each request that charges something or could.
-    async fn decide_each(
-        &self,
-        asked: &[(Arc<PolicySet>, &Attributes<'_>, u32)],
-        outcomes: &[Result<Outcome<'_>, Refusal>],
-        charges: &[Charges<'_>],
-        deadline: Option<StepDeadline>,
-    ) -> Vec<Option<Result<ChargeResult, StoreError>>> {
-        let steps = charges.iter().filter(|charges| !charges.is_empty());
-        let steps: Vec<Step<'_>> = steps.map(|charges| Step::Charge(charges)).collect();
-        let counted = match steps.as_slice() {
-            [] => Vec::new(),
-            steps => self.store.step_each_until(steps, deadline).await,
-        };
-        let mut counted = counted.into_iter();
-        outcomes
-            .iter()
-            .zip(charges)
-            .zip(asked)
-            .map(|((outcome, charges), (set, ..))| {
-                let Ok(Outcome::Charge(matched)) = outcome else { return None };
-                let counted = match charges.as_slice() {
-                    [] => Ok(nothing()),
-                    _ => counted.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())),
-                };
-                let decision = self.decided(charges, counted);
-                if decision.is_err() {
-                    set.note_failure(matched);
-                }
-                Some(decision)
-            })
-            .collect()
-    }
-
     /// Takes this step of the charges, if there are any.
-    async fn step(
+    async fn count(
         &self,
         charges: &[Charge<'_>],
         step: Step<'_>,
         deadline: Option<StepDeadline>,
-    ) -> Result<ChargeResult, StoreError> {
-        let counted = match charges {
+    ) -> Result<QuotaStates, StoreError> {
+        match charges {
             [] => Ok(nothing()),
             _ => self.store.step_until(step, deadline).await,
-        };
-        self.decided(charges, counted)
+        }
     }
 
-    fn charge_at_once(
+    /// Returns the result of the request's charges, and notes a failure in the tallies of its policies.
+    fn result(
         &self,
-        set: &PolicySet,
-        matched: &MatchedPolicies<'_>,
-    ) -> Option<Result<ChargeResult, StoreError>> {
-        let charges: Charges<'_> = matched.enforced().collect();
-        let counted = match charges.as_slice() {
-            [] => Ok(nothing()),
-            charges => match self.store.step(Step::Charge(charges)) {
-                Answer::Now(counted) => counted,
-                Answer::Later(_) => return None,
-            },
-        };
-        Some(self.decided(&charges, counted).inspect_err(|_| set.note_failure(matched)))
+        matching: &Matching<'_>,
+        charges: &[Charge<'_>],
+        counted: Result<QuotaStates, StoreError>,
+    ) -> Result<ChargeResult, CheckError> {
+        self.charge_result(charges, counted).map_err(|error| {
+            matching.note_failure();
+            matching.error(error)
+        })
     }
 
-    fn decided(
+    fn charge_result(
         &self,
         charges: &[Charge<'_>],
         counted: Result<QuotaStates, StoreError>,

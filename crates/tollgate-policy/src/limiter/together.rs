@@ -1,14 +1,14 @@
 //! Several requests that are decided as one.
 
-use std::sync::Arc;
+use std::iter::repeat_with;
 
 use thiserror::Error;
 use tollgate::{Clock, QuotaStates, Step, StepDeadline, Store};
 
-use super::decision::{Basis, ChargeResult};
+use super::decision::ChargeResult;
 use super::trials::Trials;
-use super::{AskedCheck, Charges, CheckError, PolicyDecision, PolicyLimiter, nothing, of_trials};
-use crate::{MatchedPolicies, Outcome};
+use super::{AskedCheck, Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, nothing, of_trials};
+use crate::Outcome;
 
 /// The reason why there is no decision on requests that are checked [together](PolicyLimiter::check_together).
 #[derive(Debug, Clone, Error)]
@@ -89,75 +89,44 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
     ) -> Result<Vec<PolicyDecision>, TogetherError> {
         let asked = self.asked(requests);
-        let outcomes = asked.iter().enumerate().map(|(index, (set, attributes, cost))| {
-            let outcome = self.charges(set, *attributes, *cost);
-            outcome.map_err(|refusal| TogetherError { index, error: refusal.into() })
+        let matchings = asked.iter().enumerate().map(|(index, (set, attributes, cost))| {
+            let matching = self.matching(set, *attributes, *cost);
+            matching.map_err(|refusal| TogetherError { index, error: refusal.into() })
         });
-        let outcomes: Vec<Outcome<'_>> = outcomes.collect::<Result<_, _>>()?;
-        let charges: Charges<'_> = matched(&outcomes).flat_map(|(_, matched)| matched.enforced()).collect();
-        let is_open =
-            outcomes.iter().all(|outcome| matches!(outcome, Outcome::Charge(_) | Outcome::Exempt(_)));
+        let matchings: Vec<Matching<'_>> = matchings.collect::<Result<_, _>>()?;
+        let charges: Charges<'_> = matchings.iter().flat_map(Matching::enforced).collect();
+        let is_open = matchings
+            .iter()
+            .all(|matching| matches!(matching.outcome, Outcome::Charge(_) | Outcome::Exempt(_)));
         // If a policy denies one of them without a count, the others only look.
         let step = if is_open { Step::Charge(&charges) } else { Step::Peek(&charges) };
-        let decided = self.step(&charges, step, deadline).await;
-        let decided = decided.or_else(|error| {
-            for (index, matched) in matched(&outcomes) {
-                asked[index].0.note_failure(matched);
-            }
+        let counted = self.count(&charges, step, deadline).await;
+        let result = self.charge_result(&charges, counted).or_else(|error| {
+            matchings.iter().for_each(Matching::note_failure);
             if !is_open {
                 // What the store would have told changes nothing: a policy denies without it.
                 return Ok(ChargeResult::counted(nothing()));
             }
-            let charging = matched(&outcomes).find(|(_, matched)| matched.enforced().next().is_some());
-            let with_place = |(index, matched)| TogetherError {
-                index,
-                error: CheckError::of_charges(matched, error.clone()),
-            };
-            Err(charging.map_or(TogetherError { index: 0, error: error.clone().into() }, with_place))
+            let mut charging =
+                matchings.iter().enumerate().filter(|(_, matching)| matching.enforced().next().is_some());
+            Err(match charging.next() {
+                Some((index, matching)) => TogetherError { index, error: matching.error(error) },
+                None => TogetherError { index: 0, error: error.into() },
+            })
         })?;
-        let parts = parts(&outcomes, &decided);
-        let is_allowed = is_open && decided.counted.is_admitted();
-        let tried: Vec<(&MatchedPolicies<'_>, &QuotaStates)> = match is_allowed {
-            true => {
-                matched(&outcomes).zip(&parts).map(|((_, matched), part)| (matched, &part.counted)).collect()
-            }
+        let is_allowed = is_open && result.counted.is_admitted();
+        let mut states = result.counted.iter().copied();
+        let part = |matching: &Matching<'_>| {
+            result.part(states.by_ref().take(matching.enforced().count()).collect())
+        };
+        let parts: Vec<ChargeResult> = matchings.iter().map(part).collect();
+        let tried: Vec<(&Matching<'_>, &QuotaStates)> = match is_allowed {
+            true => matchings.iter().zip(&parts).map(|(matching, part)| (matching, &part.counted)).collect(),
             false => Vec::new(),
         };
         let trials = self.try_out(&tried, of_trials(deadline, charges.len())).await;
-        drop(charges);
-
-        let (mut parts, mut trials) = (parts.into_iter(), trials.into_iter());
-        let decisions = outcomes.into_iter().zip(&asked).map(|(outcome, (set, ..))| {
-            let (basis, trials) = match outcome {
-                Outcome::Charge(matched) => {
-                    let part = parts.next().unwrap_or_else(|| ChargeResult::counted(nothing()));
-                    let is_unknown = matched.enforced().next().is_some() && part.counted.is_empty();
-                    let basis =
-                        if is_unknown { Basis::unknown(&matched) } else { Basis::charged(&matched, part) };
-                    (basis, trials.next().unwrap_or_default())
-                }
-                other => (Basis::uncharged(&other), Trials::default()),
-            };
-            PolicyDecision::of_check(Arc::clone(set), basis, trials)
-        });
-        Ok(decisions.collect())
+        let trials = trials.into_iter().chain(repeat_with(Trials::default));
+        let each = matchings.iter().zip(parts).zip(trials);
+        Ok(each.map(|((matching, part), trials)| matching.decision(part, trials)).collect())
     }
-}
-
-/// Returns the decision on each request with charges.
-fn parts(outcomes: &[Outcome<'_>], decided: &ChargeResult) -> Vec<ChargeResult> {
-    let mut states = decided.counted.iter().copied();
-    let part = |(_, matched): (usize, &MatchedPolicies<'_>)| {
-        let part: QuotaStates = states.by_ref().take(matched.enforced().count()).collect();
-        decided.part(part)
-    };
-    matched(outcomes).map(part).collect()
-}
-
-/// The requests that charge something or could, with their places.
-fn matched<'a, 'b>(outcomes: &'a [Outcome<'b>]) -> impl Iterator<Item = (usize, &'a MatchedPolicies<'b>)> {
-    outcomes.iter().enumerate().filter_map(|(index, outcome)| match outcome {
-        Outcome::Charge(matched) => Some((index, matched)),
-        _ => None,
-    })
 }

@@ -4,9 +4,9 @@ use tollgate::{
     Answer, AnswerError, Clock, CountDenied, QuotaStates, Source, Step, StepDeadline, Store, StoreError,
 };
 
-use super::{Charges, PolicyLimiter};
+use super::{Charges, Matching, PolicyLimiter};
 use crate::limiter::TrialAnswer;
-use crate::{MatchedPolicies, TrialKind, matched};
+use crate::{TrialKind, matched};
 
 /// The answer that a policy in shadow mode or some candidates would have given.
 #[derive(Debug, Clone)]
@@ -32,11 +32,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// requests.
     pub(super) async fn try_out(
         &self,
-        decided: &[(&MatchedPolicies<'_>, &QuotaStates)],
+        decided: &[(&Matching<'_>, &QuotaStates)],
         deadline: Option<StepDeadline>,
     ) -> Vec<Trials> {
         // Usually there is nothing to try out, and then nothing is allocated.
-        if decided.iter().all(|(matched, _)| is_idle(matched)) {
+        if decided.iter().all(|(matching, _)| is_idle(matching)) {
             return Vec::new();
         }
         // Apart, so that a request that tries out nothing does not carry this along.
@@ -45,11 +45,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
 
     async fn make_trials(
         &self,
-        decided: &[(&MatchedPolicies<'_>, &QuotaStates)],
+        decided: &[(&Matching<'_>, &QuotaStates)],
         deadline: Option<StepDeadline>,
     ) -> Vec<Trials> {
         let planned: Vec<Vec<PlannedTrial<'_>>> =
-            decided.iter().map(|(matched, counted)| plan(matched, counted)).collect();
+            decided.iter().map(|(matching, counted)| plan(matching, counted)).collect();
         let steps: Vec<Step<'_>> = planned.iter().flatten().map(PlannedTrial::step).collect();
         // The store itself: what its trouble means is said for decisions.
         let answers = match steps.as_slice() {
@@ -63,25 +63,21 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let trials = decided
             .iter()
             .zip(&planned)
-            .map(|((matched, _), plans)| denials(matched).chain(plans.iter().map(&mut answered)).collect());
+            .map(|((matching, _), plans)| denials(matching).chain(plans.iter().map(&mut answered)).collect());
         trials.collect()
     }
 
     /// Like [`try_out`](Self::try_out), but of a request that was decided at once; `None` if the store has to be waited
     /// for and the request has taken nothing.
-    pub(super) fn try_out_at_once(
-        &self,
-        matched: &MatchedPolicies<'_>,
-        counted: &QuotaStates,
-    ) -> Option<Trials> {
+    pub(super) fn try_out_at_once(&self, matching: &Matching<'_>, counted: &QuotaStates) -> Option<Trials> {
         // Usually there is nothing to try out.
-        if is_idle(matched) {
+        if is_idle(matching) {
             return Some(Trials::new());
         }
         let takes = |counted: &QuotaStates| counted.iter().any(|state| state.units() > 0);
         let mut has_taken = takes(counted);
-        let mut trials: Trials = denials(matched).collect();
-        for plan in plan(matched, counted) {
+        let mut trials: Trials = denials(matching).collect();
+        for plan in plan(matching, counted) {
             let answer = match self.store.store().step(plan.step()) {
                 Answer::Now(answer) => answer,
                 // It was not begun, and nobody waits for it any more.
@@ -116,20 +112,22 @@ impl TrialRecord {
 }
 
 /// Returns whether a request has no trials.
-fn is_idle(matched: &MatchedPolicies<'_>) -> bool {
-    matched.would_deny.is_empty() && matched.trials().next().is_none()
+fn is_idle(matching: &Matching<'_>) -> bool {
+    matching
+        .counting()
+        .is_none_or(|matched| matched.would_deny.is_empty() && matched.trials().next().is_none())
 }
 
 /// Returns the trials that count nothing.
-fn denials(matched: &MatchedPolicies<'_>) -> impl Iterator<Item = TrialRecord> {
-    let places = matched.would_deny.iter().map(|(_, place)| *place);
+fn denials(matching: &Matching<'_>) -> impl Iterator<Item = TrialRecord> {
+    let places =
+        matching.counting().into_iter().flat_map(|matched| &matched.would_deny).map(|(_, place)| *place);
     places.map(|policy| TrialRecord { policy, kind: TrialKind::Shadow, counted: Ok(None) })
 }
 
-fn plan<'a>(matched: &'a MatchedPolicies<'_>, counted: &QuotaStates) -> Vec<PlannedTrial<'a>> {
-    if counted.decided().is_some_and(|state| state.source() == Source::Fallback) {
-        return Vec::new();
-    }
+fn plan<'a>(matching: &'a Matching<'_>, counted: &QuotaStates) -> Vec<PlannedTrial<'a>> {
+    let is_of_fallback = counted.decided().is_some_and(|state| state.source() == Source::Fallback);
+    let Some(matched) = matching.counting().filter(|_| !is_of_fallback) else { return Vec::new() };
     let denied_by_another = |trial: &matched::Trial<'_>| {
         let charged = matched.enforced().zip(counted);
         let mut denying = charged.filter(|(_, state)| !state.has_room());

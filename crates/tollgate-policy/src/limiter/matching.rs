@@ -1,0 +1,72 @@
+//! What applies to a request: its charges, and the decision by their result.
+
+use std::sync::Arc;
+
+use tollgate::{Charge, StoreError};
+
+use super::decision::{Basis, ChargeResult};
+use super::trials::Trials;
+use super::{Charges, CheckError, PolicyDecision, PolicySet};
+use crate::{MatchedPolicies, Outcome};
+
+/// What applies to a request, under one version of the policies.
+#[derive(Debug)]
+pub struct Matching<'a> {
+    pub(super) set: &'a Arc<PolicySet>,
+    pub(super) outcome: Outcome<'a>,
+}
+
+impl<'a> Matching<'a> {
+    /// Returns what the policies say of the request.
+    pub const fn outcome(&self) -> &Outcome<'a> {
+        &self.outcome
+    }
+
+    /// Returns the policies whose quotas decide, unless another policy decides without a count.
+    #[inline]
+    pub(super) const fn counting(&self) -> Option<&MatchedPolicies<'a>> {
+        match &self.outcome {
+            Outcome::Charge(matched) => Some(matched),
+            _ => None,
+        }
+    }
+
+    /// Returns the charges that decide, if any.
+    #[inline]
+    pub(super) fn enforced(&self) -> impl Iterator<Item = Charge<'_>> {
+        self.counting().into_iter().flat_map(MatchedPolicies::enforced)
+    }
+
+    /// Returns the same charges as a list.
+    #[inline]
+    pub(super) fn charges(&self) -> Charges<'_> {
+        self.counting().map_or_else(Charges::new, |matched| matched.enforced().collect())
+    }
+
+    /// Notes in the tallies that the request came to no decision.
+    pub(super) fn note_failure(&self) {
+        if let Some(matched) = self.counting() {
+            self.set.note_failure(matched);
+        }
+    }
+
+    /// Converts the store's error about the charges.
+    pub(super) fn error(&self, error: StoreError) -> CheckError {
+        match self.counting() {
+            Some(matched) => CheckError::of_charges(matched, error),
+            None => CheckError::Store(error),
+        }
+    }
+
+    /// Returns the basis of the decision. The result counts only if quotas decide.
+    #[inline]
+    pub(super) fn basis(&self, result: ChargeResult) -> Basis {
+        Basis::new(&self.outcome, result)
+    }
+
+    /// Returns the decision of a check.
+    #[inline]
+    pub(super) fn decision(&self, result: ChargeResult, trials: Trials) -> PolicyDecision {
+        PolicyDecision::of_check(Arc::clone(self.set), self.basis(result), trials)
+    }
+}
