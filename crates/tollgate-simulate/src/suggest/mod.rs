@@ -8,6 +8,7 @@
 
 mod band;
 mod kind;
+mod period;
 mod survey;
 
 use serde::Serialize;

@@ -1,15 +1,14 @@
 //! Surveys how much each client requests.
 
 use std::num::NonZeroUsize;
-use std::time::Duration;
 
-use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Identity, Texts};
 
 use super::band::Band;
 use super::kind::{Kind, Traits};
+use super::period::{self, Period};
 use super::{GreatClient, KindReport, Outliers, Per, SuggestedQuota, Suggestion};
 use crate::class::Classes;
 use crate::fingerprint::mix;
@@ -25,18 +24,6 @@ use crate::time::written;
 
 /// The shortest slot of a period, in milliseconds.
 const SLOT: i64 = 60_000;
-
-/// The longest time without a request that belongs to the period: a long weekend.
-const GAP: Duration = Duration::from_secs(3 * 86_400);
-
-/// The seconds of a day.
-const DAY: f64 = 86_400.0;
-
-/// Days of a week, the shortest period that has all kinds of days.
-const WEEK: f64 = 7.0;
-
-/// One in so many of the minutes with requests is at a weekend, or a note says that they are missing.
-const WEEKENDS: u64 = 20;
 
 /// The held-out part has at least one in so many of the clients that the limit is found by, or a note says so.
 const WITNESSES: u64 = 10;
@@ -84,17 +71,7 @@ pub struct Survey {
     undecided: u64,
     /// Whether a client of the list has made a request that is counted.
     has_known: bool,
-    first: Option<Timestamp>,
-    last: Option<Timestamp>,
-    /// Gaps that are no part of the period, together, and the longest: how long it is and when it begins.
-    gaps: Duration,
-    longest_gap: Option<(Duration, Timestamp)>,
-    /// The last minute with a request, and how many there are on workdays and at weekends.
-    minute: Option<i64>,
-    minutes: [u64; 2],
-    /// The last day with a request, and how many there have been.
-    day: Option<Date>,
-    days: u64,
+    period: Period,
     fingerprint: u128,
 }
 
@@ -112,14 +89,7 @@ impl Survey {
             without_key: 0,
             undecided: 0,
             has_known: false,
-            first: None,
-            last: None,
-            gaps: Duration::ZERO,
-            longest_gap: None,
-            minute: None,
-            minutes: [0; 2],
-            day: None,
-            days: 0,
+            period: Period::new(options.zone.clone()),
             fingerprint: 0,
             options,
         }
@@ -137,12 +107,7 @@ impl Survey {
         if self.options.matching.len() > 0 && self.options.matching.of(&hit.attributes) == 0 {
             return;
         }
-        let now = self.last.map_or(hit.time, |last| last.max(hit.time));
-        self.first.get_or_insert(now);
-        if let Some(last) = self.last.replace(now) {
-            self.gap(last, now);
-        }
-        self.weekday(now);
+        let now = self.period.note(hit.time);
         self.long.pass(now);
         if let Some(short) = &mut self.short {
             short.pass(now);
@@ -158,7 +123,7 @@ impl Survey {
         // On another day, it is another one.
         let digest = match self.options.budget_per {
             Per::Client => digest,
-            Per::ClientDay => mix(digest, self.days.into(), Timestamp::EPOCH),
+            Per::ClientDay => mix(digest, self.period.days_with_requests().into(), Timestamp::EPOCH),
         };
         let Some(client) = self.client(digest) else { return };
         let place = client as usize;
@@ -178,31 +143,6 @@ impl Survey {
         if let Some(short) = &mut self.short {
             short.note(now, client, one_in);
         }
-    }
-
-    /// Notes the time between two requests, if it is no part of the period.
-    fn gap(&mut self, from: Timestamp, to: Timestamp) {
-        let gap = to.since(from);
-        if gap > GAP {
-            self.gaps = self.gaps.saturating_add(gap);
-            if self.longest_gap.is_none_or(|(longest, _)| gap > longest) {
-                self.longest_gap = Some((gap, from));
-            }
-        }
-    }
-
-    /// Notes on what kind of day a minute with requests is.
-    fn weekday(&mut self, now: Timestamp) {
-        let minute = now.as_unix_millis().div_euclid(60_000);
-        if self.minute.replace(minute) == Some(minute) {
-            return;
-        }
-        let Ok(time) = jiff::Timestamp::from_millisecond(now.as_unix_millis()) else { return };
-        let day = self.options.zone.to_datetime(time).date();
-        self.days += u64::from(self.day.replace(day) != Some(day));
-        let [workdays, weekends] = &mut self.minutes;
-        let is_weekend = matches!(day.weekday(), Weekday::Saturday | Weekday::Sunday);
-        *if is_weekend { weekends } else { workdays } += 1;
     }
 
     fn client(&mut self, digest: u128) -> Option<u32> {
@@ -270,9 +210,9 @@ impl Survey {
             clients: busiest_windows.len() as u64 * one_client_in,
             one_client_in,
             zone: self.options.zone.iana_name().unwrap_or("UTC").to_owned(),
-            first: self.first.map(|first| written(first, &self.options.zone)),
-            last: self.last.map(|last| written(last, &self.options.zone)),
-            days: self.days(),
+            first: self.period.first().map(|first| written(first, &self.options.zone)),
+            last: self.period.last().map(|last| written(last, &self.options.zone)),
+            days: self.period.days(),
             kinds: self.kinds(&busiest_windows, quota.limit),
             bound_without_suspects: self.bound_without_suspects(),
             greatest: self.greatest(&busiest_windows),
@@ -285,8 +225,7 @@ impl Survey {
             fingerprint: self.fingerprint,
         };
         suggestion.notes = notes(&suggestion);
-        suggestion.notes.splice(0..0, self.no_weekends());
-        suggestion.notes.splice(0..0, self.long_gaps());
+        suggestion.notes.splice(0..0, self.period.notes());
         suggestion.notes.extend(self.no_known_clients());
         suggestion
     }
@@ -301,32 +240,12 @@ impl Survey {
         self.traits.get(client as usize).map_or(Kind::Single, Traits::kind)
     }
 
-    /// The length of the period, without its long gaps.
-    fn days(&self) -> f64 {
-        let whole = self.first.zip(self.last).map(|(first, last)| last.since(first));
-        whole.unwrap_or_default().saturating_sub(self.gaps).as_secs_f64() / DAY
-    }
-
-    /// A note, if the period has long gaps.
-    fn long_gaps(&self) -> Option<Note> {
-        let (longest, from) = self.longest_gap?;
-        Some(Note::LongGaps { all: self.gaps, longest, from: written(from, &self.options.zone) })
-    }
-
-    /// A note, if a period of a week or more has nearly nothing but workdays. One of weekends alone has long gaps,
-    /// and so counts as shorter.
-    fn no_weekends(&self) -> Option<Note> {
-        let [workdays, weekends] = self.minutes;
-        let is_missing = self.days() >= WEEK && weekends * WEEKENDS < workdays + weekends;
-        is_missing.then_some(Note::NoWeekends)
-    }
-
     fn quota(&self, maxima: &Maxima, window: &Quota) -> SuggestedQuota {
         let one_in = self.subjects.one_in();
         let Fit { split, fitted, proven, bound, limit, held_out, all } =
             Fit::of(maxima, self.options.budget, one_in);
         let set_by = split.zip(bound).and_then(|((part, _), bound)| self.setters(maxima, part, bound));
-        let days = self.days();
+        let days = self.period.days();
         let band = split.zip(proven).and_then(|((part, _), budget)| Band::of(maxima, 0..part, days, budget));
         let needed = clients_needed(self.options.budget);
         // How many times as many clients are needed, if there are too few.
@@ -449,7 +368,7 @@ fn outliers(clients: &[(u32, u64, Kind)]) -> Option<Outliers> {
 fn notes(suggestion: &Suggestion) -> Vec<Note> {
     let Suggestion { requests, days, without_key, undecided, one_client_in, .. } = *suggestion;
     let mut notes = Vec::new();
-    if requests > 0 && days < WEEK {
+    if requests > 0 && days < period::WEEK {
         notes.push(Note::ShortPeriod { days });
     }
     if let Some(held_out) = suggestion.quota.held_out
