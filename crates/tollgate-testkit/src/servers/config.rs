@@ -46,6 +46,7 @@ pub(super) fn file(
     certificates: Option<&Certificates>,
     folder: &Path,
 ) -> String {
+    // That thread waits until a time of the clock that a test moves: while this clock is behind, it never sleeps.
     let mut text = format!(
         "bind 127.0.0.1\n\
          port {}\n\
@@ -55,7 +56,8 @@ pub(super) fn file(
          masteruser {ADMIN}\n\
          masterauth {ADMIN}\n\
          save \"\"\n\
-         enable-debug-command local\n",
+         enable-debug-command local\n\
+         jemalloc-bg-thread no\n",
         ports.plain.number(),
         socket(folder).display(),
         data(folder).display(),
