@@ -409,13 +409,14 @@ impl LimitedQuotas {
     }
 }
 
-/// Adds the quotas of a list, unless one with the same counters is as strict.
+/// Adds the quotas of a list, unless one with the same counters has a limit as low; of equal limits, a burst as low.
 fn add_stricter(kept: &mut Vec<(QuotaPlace, PolicyQuota)>, list: ListPlace, quotas: &[PolicyQuota]) {
     for (place, quota) in (0..).zip(quotas) {
         let added = || ((list, place), quota.clone());
+        let strictness = |quota: &PolicyQuota| (quota.quota().limit(), quota.quota().capacity());
         match kept.iter_mut().find(|(_, other)| other.shares_counters_with(quota)) {
             None => kept.push(added()),
-            Some(other) if quota.quota().limit() < other.1.quota().limit() => *other = added(),
+            Some(other) if strictness(quota) < strictness(&other.1) => *other = added(),
             Some(_) => {}
         }
     }

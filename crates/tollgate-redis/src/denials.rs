@@ -1,8 +1,9 @@
 //! A memory of counters that denied, to deny again without asking.
 //!
-//! Inside a window, a count only grows, so a cost that did not fit will not fit later (G9). The count is remembered,
-//! not the verdict: a request with another limit or cost is decided by its own. A count is used until its window ends,
-//! and for at most a second, because another process may give units back. Shortly before the second is over, one
+//! Inside a window, a count only grows, so a cost that did not fit will not fit later (G9). Of other kinds of quota, units
+//! come back at a known rate. The count is remembered, not the verdict: a request with another limit or cost is decided
+//! by its own. A count is used until its window ends, and for at most a second, because another process may give units
+//! back. Shortly before the second is over, one
 //! request goes to the store to renew the count while the others are still denied here.
 //!
 //! Memory is bounded: in a table of fixed size, the latest count displaces the oldest of its bucket. Forgetting is
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tollgate::kind::Standing;
 use tollgate::{Timestamp, Window};
 
 use crate::time::Instant;
@@ -55,12 +57,12 @@ struct DenialMark(AtomicU64);
 const USED: u64 = 1;
 
 #[derive(Debug, Clone, Copy)]
-struct Bucket<'a> {
+struct MarkedBucket<'a> {
     mark: &'a DenialMark,
     places: &'a Mutex<DenialBucket>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct DenialEntry {
     count: RememberedCount,
     /// Whether a request to renew it is in flight.
@@ -68,11 +70,10 @@ struct DenialEntry {
 }
 
 /// A count from the store.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct RememberedCount {
     pub(crate) counter: Id,
-    pub(crate) used: u64,
-    pub(crate) window: Window,
+    pub(crate) standing: Standing,
     /// The server's time when it counted.
     pub(crate) now: Timestamp,
     /// Before the server counted.
@@ -100,7 +101,7 @@ impl Denials {
     pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<(RememberedCount, bool)> {
         let places = self.bucket(counter).filter(|bucket| bucket.mark.is_used())?.places();
         let place = places.iter().flatten().find(|place| place.count.counter == counter)?;
-        (at < place.count.believed_until()).then(|| (place.count, place.is_due(at)))
+        (at < place.count.believed_until()).then(|| (place.count.clone(), place.is_due(at)))
     }
 
     /// Returns whether this caller should renew the remembered count.
@@ -125,10 +126,10 @@ impl Denials {
         let Some(bucket) = self.bucket(count.counter) else { return };
         // One lock for both steps; otherwise two threads could each take a place for the same counter.
         let mut places = bucket.places();
-        if bucket.correct(&mut places, count, version) {
+        if bucket.correct(&mut places, &count, version) {
             return;
         }
-        let oldest = places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent));
+        let oldest = places.iter_mut().min_by_key(|place| place.as_ref().map(|place| place.count.sent));
         if let Some(oldest) = oldest.filter(|_| bucket.mark.use_up(version)) {
             *oldest = Some(DenialEntry { count, is_renewed: false });
         }
@@ -149,7 +150,7 @@ impl Denials {
     pub(crate) fn update(&self, count: RememberedCount, version: Version) {
         let Some(bucket) = self.bucket(count.counter) else { return };
         let mut places = bucket.places();
-        if !bucket.correct(&mut places, count, version) {
+        if !bucket.correct(&mut places, &count, version) {
             // Counts from earlier steps that are still in flight are lower.
             bucket.mark.raise();
         }
@@ -165,10 +166,10 @@ impl Denials {
         }
     }
 
-    fn bucket(&self, counter: Id) -> Option<Bucket<'_>> {
+    fn bucket(&self, counter: Id) -> Option<MarkedBucket<'_>> {
         // An id is part of a digest, so its low bits are evenly distributed.
         let index = counter as usize & self.buckets.len().checked_sub(1)?;
-        Some(Bucket { mark: self.marks.get(index)?, places: self.buckets.get(index)? })
+        Some(MarkedBucket { mark: self.marks.get(index)?, places: self.buckets.get(index)? })
     }
 }
 
@@ -201,7 +202,7 @@ impl DenialMark {
     }
 }
 
-impl<'a> Bucket<'a> {
+impl<'a> MarkedBucket<'a> {
     fn places(self) -> MutexGuard<'a, DenialBucket> {
         // Nothing panics under this lock.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
@@ -209,7 +210,7 @@ impl<'a> Bucket<'a> {
 
     /// Corrects the count that these places hold of the counter. Returns whether they hold one afterwards. A count from
     /// another version than the new one is dropped, because either may be the later one.
-    fn correct(self, places: &mut DenialBucket, count: RememberedCount, version: Version) -> bool {
+    fn correct(self, places: &mut DenialBucket, count: &RememberedCount, version: Version) -> bool {
         let is_of = |place: &DenialEntry| place.count.counter == count.counter;
         let Some(place) = places.iter_mut().find(|place| place.as_ref().is_some_and(is_of)) else {
             return false;
@@ -218,8 +219,8 @@ impl<'a> Bucket<'a> {
             *place = None;
             return false;
         }
-        if place.is_some_and(|place| !place.count.is_newer_than(&count)) {
-            *place = Some(DenialEntry { count, is_renewed: false });
+        if place.as_ref().is_some_and(|place| !place.count.is_newer_than(count)) {
+            *place = Some(DenialEntry { count: count.clone(), is_renewed: false });
         }
         true
     }
@@ -233,14 +234,14 @@ impl DenialEntry {
 
 impl RememberedCount {
     /// Returns whether this is the later count, in the order in which this process asked: the server's clock may have
-    /// stepped back. If both were in flight at the same time, it is the one with the later time or, within one window,
-    /// the higher one: nothing was given back in between.
+    /// stepped back. If both were in flight at the same time, it is the one with the later time or, within one window or
+    /// millisecond, the higher one: nothing was given back in between.
     fn is_newer_than(&self, other: &Self) -> bool {
         let overlap = self.sent < other.received && other.sent < self.received;
         if !overlap {
             self.sent > other.sent
-        } else if self.window == other.window {
-            self.used > other.used
+        } else if self.now == other.now || self.window().is_some() && self.window() == other.window() {
+            self.standing.used() > other.standing.used()
         } else {
             self.now > other.now
         }
@@ -250,8 +251,23 @@ impl RememberedCount {
     /// never believed beyond its window. The server's time is a whole number of milliseconds and may have been
     /// almost one more.
     fn believed_until(&self) -> Instant {
-        let left = self.window.end().since(self.now).saturating_sub(Duration::from_millis(1));
-        self.sent + BELIEVED.min(left)
+        let left =
+            self.window().map(|window| window.end().since(self.now).saturating_sub(Duration::from_millis(1)));
+        self.sent + BELIEVED.min(left.unwrap_or(BELIEVED))
+    }
+
+    /// The window of a quota that counts in fixed ones.
+    pub(crate) fn window(&self) -> Option<Window> {
+        match &self.standing {
+            Standing::Window(window) => Some(window.window()),
+            _ => None,
+        }
+    }
+
+    /// Returns the latest time that the server can have: it counted after the command was sent, and its time is a whole
+    /// number of milliseconds that may have been almost one more.
+    pub(crate) fn latest_at(&self, at: Instant) -> Timestamp {
+        self.now + at.saturating_duration_since(self.sent) + Duration::from_millis(1)
     }
 
     /// Returns the server's time, or a little less, so that no client is told to return too early.
@@ -272,11 +288,24 @@ mod tests {
     /// Counted 300 ms before the end of its window.
     fn remembered(counter: Id, sent: Instant) -> RememberedCount {
         let window = Window::new(at(0), at(1_000));
-        RememberedCount { counter, used: 5, window, now: at(700), sent, received: sent + millis(40) }
+        RememberedCount {
+            counter,
+            standing: Standing::in_window(5, window),
+            now: at(700),
+            sent,
+            received: sent + millis(40),
+        }
+    }
+
+    fn with_used(used: u64, count: RememberedCount) -> RememberedCount {
+        RememberedCount { standing: count.standing.set(used), ..count }
     }
 
     fn in_an_hour(counter: Id, sent: Instant) -> RememberedCount {
-        RememberedCount { window: Window::new(at(0), at(3_600_000)), ..remembered(counter, sent) }
+        RememberedCount {
+            standing: Standing::in_window(5, Window::new(at(0), at(3_600_000))),
+            ..remembered(counter, sent)
+        }
     }
 
     const fn millis(millis: u64) -> Duration {
@@ -329,8 +358,8 @@ mod tests {
     #[test]
     fn nobody_is_told_of_less_than_somebody_was_told_before() {
         let (denials, sent) = (Denials::new(16), instant());
-        let count = |used, after| RememberedCount { used, ..in_an_hour(1, sent + millis(after)) };
-        let used = || denials.recall(1, sent + millis(60)).map(|(count, _)| count.used);
+        let count = |used, after| with_used(used, in_an_hour(1, sent + millis(after)));
+        let used = || denials.recall(1, sent + millis(60)).map(|(count, _)| count.standing.used());
         denials.update(count(5, 0), denials.version(1));
         assert_eq!(used(), None, "only a denial is worth a place");
         denials.remember(count(5, 0), denials.version(1));
@@ -350,9 +379,10 @@ mod tests {
         denials.remember(in_an_hour(1, sent), denials.version(1));
         let (start, now) = (at(-7_200_000), at(-5_000_000));
         let window = Window::new(start, start + Duration::from_secs(3_600));
-        let back = RememberedCount { window, now, ..remembered(1, sent + millis(50)) };
+        let standing = Standing::in_window(5, window);
+        let back = RememberedCount { standing, now, ..remembered(1, sent + millis(50)) };
         denials.remember(back, denials.version(1));
-        assert_eq!(denials.recall(1, sent + millis(90)).map(|(count, _)| count.window), Some(window));
+        assert_eq!(denials.recall(1, sent + millis(90)).and_then(|(count, _)| count.window()), Some(window));
     }
 
     /// A denial and a unit that was admitted after it were in flight at once, and the unit's answer came first. The
@@ -360,8 +390,8 @@ mod tests {
     #[test]
     fn a_denial_from_before_an_admission_is_not_remembered() {
         let (denials, sent) = (Denials::new(16), instant());
-        let count = |used, after| RememberedCount { used, ..in_an_hour(1, sent + millis(after)) };
-        let used = || denials.recall(1, sent + millis(60)).map(|(count, _)| count.used);
+        let count = |used, after| with_used(used, in_an_hour(1, sent + millis(after)));
+        let used = || denials.recall(1, sent + millis(60)).map(|(count, _)| count.standing.used());
         let version = denials.version(1);
         denials.update(count(1, 0), version);
         denials.remember(count(0, 0), version);

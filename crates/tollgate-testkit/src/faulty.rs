@@ -6,6 +6,7 @@ use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use tollgate::kind::Standing;
 use tollgate::{Answer, AnswerError, Quota, QuotaState, QuotaStates, Step, StepDeadline, Store, StoreError};
 
 /// A store that works until a [`StoreFault`] begins. Clones share counters and faults.
@@ -148,7 +149,7 @@ impl<S: Store> FaultyStore<S> {
         let as_if = |state: &QuotaState, limit: u64, used: u64| {
             let quota = Quota::per_day(0).with_limit(limit).expect("a limit that is near another");
             let window = state.window().expect("a quota of fixed windows");
-            QuotaState::in_window(&quota, used, window, state.now(), None)
+            QuotaState::of(&quota, &Standing::in_window(used, window), state.now(), None, 0)
         };
         match fault {
             Some(StoreFault::ForgetsQuotas) => counted.iter().take(all - 1).copied().collect(),

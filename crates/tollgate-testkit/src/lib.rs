@@ -9,6 +9,7 @@
 //! |---|---|
 //! | every rule of the semantics, one test each | [`conformance!`] |
 //! | any sequence of steps gets the answers of a simple model | [`plan`] or [`crowd`], [`replay`] |
+//! | buckets and sliding windows admit what their definitions say | [`kinds`] |
 //! | counts are exact under any number of threads | [`race`] |
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
 //! | no window admits more than its limit on the real clock | `realtime`, on Linux, for its clock ticks |
@@ -26,6 +27,7 @@ pub mod boundary;
 pub mod conformance;
 mod counter_under_test;
 mod faulty;
+pub mod kinds;
 pub mod manual;
 mod memory;
 mod model;

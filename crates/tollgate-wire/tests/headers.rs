@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use sfv::{BareItem, Item, ListEntry, Parser};
+use tollgate::kind::Standing;
 use tollgate::{Limiter, ManualClock, MemoryStore, Quota, QuotaState, QuotaStates, Source};
 use tollgate_wire::headers::{HeaderFormat, HeaderFormats, LimitHeaders};
 
@@ -304,7 +305,8 @@ fn decisions_without_the_store_name_their_source_and_the_whole_limit() {
     let state = counted[0];
     for (source, name) in [(Source::Fallback, "fallback"), (Source::Local, "local")] {
         let window = state.window().unwrap();
-        let state = QuotaState::in_window(&share, 1, window, state.now(), None).with_source(source);
+        let state =
+            QuotaState::of(&share, &Standing::in_window(1, window), state.now(), None, 0).with_source(source);
         let mut headers = HeaderMap::new();
         limit_headers.write(&QuotaStates::one(state), &mut headers);
         assert_eq!(headers["tollgate-source"], name);

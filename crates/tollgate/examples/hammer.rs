@@ -60,8 +60,8 @@ fn expires_at<C: Clock>(limiter: &Limiter<C>) -> i64 {
 }
 
 /// Its hook gets a list; this one gets each counter. One that fails is called for the next all the same.
-pub(crate) fn before_clean(NamedCounter { policy, used, window_end, .. }: NamedCounter) -> String {
-    format!("before_clean: a key of `{policy}` had {used} until {}", window_end.as_unix_millis())
+pub(crate) fn before_clean(NamedCounter { policy, used, reset_at, .. }: NamedCounter) -> String {
+    format!("before_clean: a key of `{policy}` had {used} until {}", reset_at.as_unix_millis())
 }
 
 impl Hit {

@@ -57,7 +57,7 @@ impl PolicyQuota {
     /// Returns the quota under this policy's name; denied requests consume nothing.
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
-        let windows = quota.windows().to_string().into_boxed_str();
+        let windows = quota.series().to_string().into_boxed_str();
         let scope_digest = digest_function().hash(&encoded(policy, &windows)).as_u128();
         let (count_denied, on_store_failure) = (CountDenied::No, None);
         let scope = Arc::new(CounterScope { policy: policy.into(), windows });
@@ -224,10 +224,11 @@ impl<'a> Charge<'a> {
         self.counter
     }
 
-    /// Returns the limit of the quota charged.
+    /// Returns the most units that the counter may have used: the limit of the quota, or the burst of a bucket.
     #[must_use]
+    #[inline(always)]
     pub const fn limit(&self) -> u64 {
-        self.counter.quota.quota.limit()
+        self.counter.quota.quota.capacity()
     }
 
     /// Returns the units to charge.

@@ -51,8 +51,8 @@ mod decision;
 mod fallback;
 pub mod guide;
 mod key;
+pub mod kind;
 mod limiter;
-mod mark;
 mod memory;
 mod quota;
 mod quota_state;
@@ -69,10 +69,11 @@ pub use self::clock::{Clock, ManualClock, SystemClock};
 pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFailure};
 pub use self::key::Key;
+pub use self::kind::Mark;
 pub use self::limiter::{Limiter, LimiterBuilder, QuotaView, Reservation, SharedLimiter};
-pub use self::mark::Mark;
+
 pub use self::memory::{MemoryStore, MemoryStoreBuilder, NamedCounter};
-pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, WindowLength};
+pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, QuotaKind, WindowLength};
 pub use self::quota_state::{QuotaState, Reason};
 pub use self::receipt::{Receipt, ReceiptError, ReceiptItem};
 pub use self::store::{

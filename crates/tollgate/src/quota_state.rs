@@ -3,20 +3,24 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use crate::{Mark, Quota, Source, Timestamp, Window};
+use crate::kind::{Mark, Standing};
+use crate::{Quota, QuotaKind, Source, Timestamp, Window};
 
 /// The state of one quota after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaState {
     limit: u64,
     used: u64,
-    /// At the end of a fixed window all units are free again, so this is also the time for a retry.
     reset_at: Timestamp,
+    /// The time at which one more unit is free and, without room, the time for a retry.
+    next_at: Timestamp,
+    retry_at: Timestamp,
     mark: Mark,
     now: Timestamp,
     units: u32,
     reason: Option<Reason>,
     source: Source,
+    kind: QuotaKind,
 }
 
 /// Why a request is denied.
@@ -33,26 +37,37 @@ pub enum Reason {
 }
 
 impl QuotaState {
-    /// Makes the state of a fixed window at `now`: the units `used` after the step, and the reason if there was no
-    /// room. It has no [units](Self::with_units), and its [source](Self::with_source) is the store.
+    /// Makes the state of a counter after a step at `now`. If there was no room for the `needed` units, it has the
+    /// reason. It has no [units](Self::with_units), and its [source](Self::with_source) is the store.
     #[must_use]
     #[inline(always)]
-    pub const fn in_window(
+    pub fn of(
         quota: &Quota,
-        used: u64,
-        window: Window,
+        standing: &Standing,
         now: Timestamp,
         reason: Option<Reason>,
+        needed: u64,
     ) -> Self {
+        let (limit, used) = (quota.capacity(), standing.used());
+        let (next_at, retry_at) = match standing {
+            Standing::Window(window) => (window.window.end(), window.window.end()),
+            _ => {
+                let usable = if used < limit { used } else { limit };
+                (standing.when(usable.saturating_sub(1)), standing.when(limit.saturating_sub(needed)))
+            }
+        };
         Self {
-            limit: quota.limit(),
+            limit,
             used,
-            reset_at: window.end(),
-            mark: Mark::at(window.start()),
+            reset_at: standing.reset_at(),
+            next_at,
+            retry_at,
+            mark: standing.mark(),
             now,
             units: 0,
             reason,
             source: Source::Store,
+            kind: quota.kind(),
         }
     }
 
@@ -79,19 +94,19 @@ impl QuotaState {
         Self { now: self.now.max(now), units: 0, ..self }
     }
 
-    /// Returns units allowed in a window.
+    /// Returns the units that can be used at once: the limit, or the burst of a bucket.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Returns units used in the window.
+    /// Returns the units that count now.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.used
     }
 
-    /// Returns units left in the window; never negative.
+    /// Returns units left; never negative.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.used)
@@ -118,7 +133,16 @@ impl QuotaState {
     /// it.
     #[must_use]
     pub const fn window(&self) -> Option<Window> {
-        Some(Window::new(self.mark.time(), self.reset_at))
+        match self.kind {
+            QuotaKind::Window => Some(Window::new(self.mark.time(), self.reset_at)),
+            QuotaKind::Burst | QuotaKind::Sliding | QuotaKind::Log => None,
+        }
+    }
+
+    /// Returns how the quota counts.
+    #[must_use]
+    pub const fn kind(&self) -> QuotaKind {
+        self.kind
     }
 
     /// Returns the time of the step, by the clock that decides.
@@ -156,13 +180,32 @@ impl QuotaState {
     /// Returns the time at which a retry can succeed, if there was no room but there can be later.
     #[must_use]
     pub fn retry_at(&self) -> Option<Timestamp> {
-        (self.reason? == Reason::QuotaExceeded).then_some(self.reset_at)
+        (self.reason? == Reason::QuotaExceeded).then_some(self.retry_at)
     }
 
     /// Returns the time at which one more unit is free if no units are charged until then; `None` if nothing is used.
+    /// Of units above the limit, it is the time at which one is free.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
-        (self.used > 0).then_some(self.reset_at)
+        (self.used > 0).then_some(self.next_at)
+    }
+
+    /// Returns when more units are there, which limit headers call the reset: the end of a fixed window or, for kinds whose
+    /// units come back one by one, the time at which a retry can succeed or, with room, one more unit is free.
+    #[must_use]
+    pub fn more_at(&self) -> Timestamp {
+        match self.kind {
+            QuotaKind::Window => self.reset_at,
+            QuotaKind::Burst | QuotaKind::Sliding | QuotaKind::Log => {
+                self.retry_at().or_else(|| self.next_at()).unwrap_or(self.now)
+            }
+        }
+    }
+
+    /// Returns time until [`more_at`](Self::more_at).
+    #[must_use]
+    pub fn more_after(&self) -> Duration {
+        self.more_at().since(self.now)
     }
 
     /// Returns time until [`reset_at`](Self::reset_at).
@@ -223,8 +266,8 @@ mod tests {
 
     /// It is made and moved for every decision.
     #[test]
-    fn a_state_is_six_words() {
-        assert_eq!(size_of::<QuotaState>(), 48);
-        assert_eq!(size_of::<Result<crate::QuotaStates, crate::Full>>(), 48);
+    fn a_state_is_a_cache_line() {
+        assert_eq!(size_of::<QuotaState>(), 64);
+        assert_eq!(size_of::<Result<crate::QuotaStates, crate::Full>>(), 64);
     }
 }

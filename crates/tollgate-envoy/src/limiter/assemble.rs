@@ -63,7 +63,7 @@ fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charg
         current_limit,
         // Never above the limit, which has 32 bits.
         limit_remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
-        duration_until_reset: Some(Duration::from_secs(whole_seconds(state.reset_after()))),
+        duration_until_reset: Some(Duration::from_secs(whole_seconds(state.more_after()))),
     }
 }
 

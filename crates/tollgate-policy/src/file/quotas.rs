@@ -84,12 +84,9 @@ impl FromNode for QuotaList {
 impl QuotaList {
     /// These quotas, without those that would count the same units on the same counter as another.
     pub(crate) fn of(quotas: Vec<At<WrittenQuota>>, problems: &mut Problems) -> Self {
-        fn windows(quota: &WrittenQuota) -> impl PartialEq {
-            (quota.quota.window(), quota.quota.anchor(), quota.quota.zone())
-        }
         let mut list: Vec<At<WrittenQuota>> = Vec::with_capacity(quotas.len());
         for quota in quotas {
-            match list.iter().find(|first| windows(&first.value) == windows(&quota.value)) {
+            match list.iter().find(|first| first.value.quota.has_series_of(&quota.value.quota)) {
                 Some(first) => {
                     let (first, second) = (first.value.written.clone(), quota.value.written);
                     problems.add(quota.at, PolicyProblem::SameWindow { first, second });

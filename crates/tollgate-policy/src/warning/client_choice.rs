@@ -34,6 +34,6 @@ fn is_as_strict(list: &QuotaSpecs, own: &QuotaSpecs) -> bool {
 }
 
 fn denies_first(quota: &Quota, own: &Quota) -> bool {
-    let is_same_window = quota.window() == own.window() && quota.anchor() == own.anchor();
-    (is_same_window && quota.limit() <= own.limit()) || never_binds(own, quota)
+    let is_as_low = quota.limit() <= own.limit() && quota.capacity() <= own.capacity();
+    (quota.has_series_of(own) && is_as_low) || never_binds(own, quota)
 }

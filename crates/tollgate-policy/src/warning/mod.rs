@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{CountDenied, MANUAL, Quota, WindowLength};
+use tollgate::{CountDenied, MANUAL, Quota, QuotaKind, WindowLength};
 
 use self::client_choice::chosen_by_client;
 use self::redundant::never_binds;
@@ -288,7 +288,7 @@ fn doubtful(quotas: &QuotaLists, cost: &Cost) -> Vec<WarningKind> {
             }
             // A limit of 0 says by itself that all are denied.
             if let Cost::Fixed(cost) = *cost
-                && (1..u64::from(cost)).contains(&quota.quota().limit())
+                && (1..u64::from(cost)).contains(&quota.quota().capacity())
             {
                 kinds.push(WarningKind::CostAboveLimit { cost, quota: quota.quota().clone().into() });
             }
@@ -304,7 +304,7 @@ fn doubtful(quotas: &QuotaLists, cost: &Cost) -> Vec<WarningKind> {
     kinds
 }
 
-/// The quota of the shortest window, if even that is long. One unit in a window is not a burst.
+/// The quota of the shortest window, if even that is long and fixed. One unit in a window is not a burst.
 fn long_alone<'a>(quotas: impl Iterator<Item = &'a Quota>) -> Option<WarningKind> {
     let length = |quota: &&Quota| match quota.window() {
         WindowLength::Fixed(length) => length,
@@ -312,7 +312,7 @@ fn long_alone<'a>(quotas: impl Iterator<Item = &'a Quota>) -> Option<WarningKind
         _ => Duration::MAX,
     };
     let shortest = quotas.min_by_key(length)?;
-    let is_long = length(&shortest) >= LONG && shortest.limit() > 1;
+    let is_long = length(&shortest) >= LONG && shortest.limit() > 1 && shortest.kind() == QuotaKind::Window;
     let (quota, burst) = (shortest.clone().into(), 2 * shortest.limit());
     is_long.then_some(WarningKind::LongWindowAlone { quota, burst })
 }

@@ -1,8 +1,8 @@
 //! Checks whether a quota can ever deny a request that another one admits.
 
-use tollgate::{Anchor, Quota, WindowLength};
+use tollgate::{Anchor, Quota, QuotaKind, WindowLength};
 
-/// Returns whether `tighter` has no room whenever `quota` has none.
+/// Returns whether `tighter` has no room whenever `quota` has none, if both count in fixed windows.
 ///
 /// While one window of the quota lasts, `n` windows of the other are met, and each admits at most the other's
 /// limit. So with `n` x limit <= the quota's limit, a request that finds no room in the quota's window finds none
@@ -12,7 +12,8 @@ pub(super) fn never_binds(quota: &Quota, tighter: &Quota) -> bool {
     let (WindowLength::Fixed(long), WindowLength::Fixed(short)) = (quota.window(), tighter.window()) else {
         return false;
     };
-    if quota == tighter {
+    let kinds = [quota.kind(), tighter.kind()];
+    if quota == tighter || kinds.iter().any(|kind| *kind != QuotaKind::Window) {
         return false;
     }
     let met = windows_met(quota, long.as_millis(), tighter, short.as_millis());

@@ -45,6 +45,9 @@ pub enum LayoutError {
     /// All windows would share one counter.
     #[error("key layout: it must contain the window, as {{window}}, {{window_start}} or {{window_start_ms}}")]
     NoWindow,
+    /// The quota does not count in fixed windows.
+    #[error("a key layout can only hold fixed windows")]
+    NotFixedWindows,
     /// The windows do not start at multiples of their length since the epoch.
     #[error("a key layout can only hold windows that are aligned to the epoch")]
     NotAligned,

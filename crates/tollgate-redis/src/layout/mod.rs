@@ -10,7 +10,7 @@ mod text;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use tollgate::{Anchor, PolicyQuota, Quota, Timestamp, WindowLength};
+use tollgate::{Anchor, PolicyQuota, Quota, QuotaKind, Timestamp, WindowLength};
 
 pub use self::error::LayoutError;
 pub(crate) use self::name::{LayoutNaming, ValueText, values};
@@ -217,9 +217,12 @@ impl KeyLayout {
     ///
     /// # Errors
     ///
-    /// If the windows are not aligned to the epoch, are shorter than 100 ms, or are not a whole number of seconds in
+    /// If the quota counts in no fixed windows, or if these are not aligned to the epoch, are shorter than 100 ms, or are not a whole number of seconds in
     /// keys that contain their start in seconds.
     pub fn validate(&self, quota: &Quota) -> Result<(), LayoutError> {
+        if quota.kind() != QuotaKind::Window {
+            return Err(LayoutError::NotFixedWindows);
+        }
         let (Anchor::Epoch, WindowLength::Fixed(length)) = (quota.anchor(), quota.window()) else {
             return Err(LayoutError::NotAligned);
         };

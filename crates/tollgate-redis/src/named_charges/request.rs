@@ -1,7 +1,8 @@
 //! What the script is asked: a key and an operation for each counter.
 
 use smallvec::{SmallVec, smallvec};
-use tollgate::{CountDenied, Mark, Quota, StoreError, Timestamp, Window};
+use tollgate::kind::Standing;
+use tollgate::{CountDenied, Quota, StoreError, Timestamp};
 
 use super::{ChargedCounter, CounterOperation, NamedCharges};
 use crate::denials::Id;
@@ -62,7 +63,7 @@ impl NamedCharges<'_> {
         let found = |(named, &key): (&ChargedCounter<'_>, &usize)| {
             let found = keys.get(key)?;
             let others = units_of(key) - named.units;
-            Some(CountChange { before: found.before + others, others, ..*found })
+            Some(CountChange { before: found.before + others, others, ..found.clone() })
         };
         self.counters.iter().zip(indices).filter_map(found).collect()
     }
@@ -79,13 +80,13 @@ impl NamedCharges<'_> {
         now: Timestamp,
         found: &[CountChange],
     ) -> Result<Vec<(Id, Request)>, StoreError> {
-        let refund = |(((id, index), window), key): (((Id, usize), Window), Result<_, StoreError>)| {
-            let asked = CounterOperation::Refund(Mark::at(window.start()));
+        let refund = |(((id, index), charged), key): (((Id, usize), Standing), Result<_, StoreError>)| {
+            let asked = CounterOperation::Refund(charged.mark());
             let (key, windows) = key?;
             let shapes = smallvec![self.shape(index, asked, windows)];
             Ok((id, Request { shapes, keys: smallvec![key] }))
         };
-        let counters = self.ids().zip(0..).zip(self.windows(now, found));
+        let counters = self.ids().zip(0..).zip(self.standings(now, found));
         counters.zip(self.charged_keys(names, now, found)).map(refund).collect()
     }
 
@@ -118,8 +119,8 @@ impl NamedCharges<'_> {
         now: Timestamp,
         found: &[CountChange],
     ) -> impl Iterator<Item = Result<(KeyText, WindowSpec), StoreError>> {
-        let charged = self.counters.iter().zip(self.windows(now, found));
-        charged.map(|(named, window)| names.of(&named.counter, &named.identity, || window.start()))
+        let charged = self.counters.iter().zip(self.standings(now, found));
+        charged.map(|(named, charged)| names.of(&named.counter, &named.identity, || charged.mark().time()))
     }
 
     fn shape(&self, index: usize, asked: CounterOperation, windows: WindowSpec) -> Shape {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use tollgate::kind::Standing;
 use tollgate::{
     Charge, CountDenied, Counter, Mark, QuotaState, QuotaStates, Reason, StoreError, Timestamp, Window,
     WindowLength,
@@ -15,7 +16,10 @@ use crate::script::CountChange;
 impl NamedCharges<'_> {
     /// Returns the states of all charges' quotas.
     pub(crate) fn counted(&self, now: Timestamp, found: &[CountChange]) -> QuotaStates {
-        self.states(|index| (found[index], found[index].window(&self.counters[index].counter, now)), now)
+        self.states(
+            |index| (found[index].clone(), found[index].standing(&self.counters[index].counter, now)),
+            now,
+        )
     }
 
     /// As [`counted`](Self::counted), but all units except those of [overdrafts](Self::overdrafts) were given back.
@@ -36,14 +40,14 @@ impl NamedCharges<'_> {
 
     /// Returns the states of all charges' quotas, as if nothing were used.
     pub(crate) fn unused(&self, now: Timestamp) -> QuotaStates {
-        let found = CountChange { before: 0, after: 0, others: 0, end: None };
-        self.states(|index| (found, found.window(&self.counters[index].counter, now)), now)
+        let unused = |counter: &Counter<'_>| counter.quota().quota().unused_at(counter.key(), now);
+        self.states(|index| (CountChange::of_count(0, None), unused(&self.counters[index].counter)), now)
     }
 
-    /// As [`counted`](Self::counted), from the known counts and windows.
+    /// As [`counted`](Self::counted), from the known counts and counters.
     pub(crate) fn states(
         &self,
-        known: impl Fn(usize) -> (CountChange, Window),
+        known: impl Fn(usize) -> (CountChange, Standing),
         now: Timestamp,
     ) -> QuotaStates {
         let known: SmallVec<[_; 1]> = (0..self.counters.len()).map(known).collect();
@@ -51,13 +55,13 @@ impl NamedCharges<'_> {
         let mut taken: SmallVec<[u64; 1]> =
             known.iter().map(|(found, _)| found.after.saturating_sub(found.before)).collect();
         let state = |(charge, &index): (&Charge<'_>, &usize)| {
-            let (found, window) = &known[index];
+            let (found, standing) = &known[index];
             let reason = self.reason(charge, index, found);
             // A counter that saturates takes less than all charges together, and then the last ones go short.
             let units = units(charge, taken[index]);
             taken[index] -= u64::from(units);
-            QuotaState::in_window(charge.counter().quota().quota(), found.after, *window, now, reason)
-                .with_units(units)
+            let needed = charge.units_needed(self.counters[index].units);
+            QuotaState::of(charge.counter().quota().quota(), standing, now, reason, needed).with_units(units)
         };
         self.charges.iter().zip(&self.indices).map(state).collect()
     }
@@ -68,9 +72,15 @@ impl NamedCharges<'_> {
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
-    /// Every counter's window.
-    pub(crate) fn windows(&self, now: Timestamp, found: &[CountChange]) -> impl Iterator<Item = Window> {
-        self.counters.iter().zip(found).map(move |(named, found)| found.window(&named.counter, now))
+    /// The counter at this index at a later time.
+    pub(crate) fn later(&self, index: usize, standing: &Standing, now: Timestamp) -> Standing {
+        let counter = &self.counters[index].counter;
+        standing.clone().later(counter.quota().quota(), counter.key(), now)
+    }
+
+    /// Every counter after the step.
+    pub(crate) fn standings(&self, now: Timestamp, found: &[CountChange]) -> impl Iterator<Item = Standing> {
+        self.counters.iter().zip(found).map(move |(named, found)| found.standing(&named.counter, now))
     }
 
     /// Why the charge does not fit.
@@ -96,18 +106,24 @@ pub(crate) fn marked_window(counter: &Counter<'_>, mark: Mark) -> Window {
 }
 
 impl CountChange {
-    /// Where the counter stands, of which nothing was asked.
-    pub(crate) fn state(&self, counter: &Counter<'_>, now: Timestamp) -> QuotaState {
-        self.state_in(self.window(counter, now), counter, now)
+    /// The counter after the step.
+    pub(crate) fn standing(&self, counter: &Counter<'_>, now: Timestamp) -> Standing {
+        self.standing.clone().unwrap_or_else(|| Standing::in_window(self.after, self.window(counter, now)))
     }
 
-    /// As [`state`](Self::state), of a counter in this window.
+    /// Where the counter stands, of which nothing was asked.
+    pub(crate) fn state(&self, counter: &Counter<'_>, now: Timestamp) -> QuotaState {
+        QuotaState::of(counter.quota().quota(), &self.standing(counter, now), now, None, 0)
+    }
+
+    /// As [`state`](Self::state), of a counter in this window, if it counts in fixed ones.
     pub(crate) fn state_in(&self, window: Window, counter: &Counter<'_>, now: Timestamp) -> QuotaState {
-        QuotaState::in_window(counter.quota().quota(), self.after, window, now, None)
+        let standing = self.standing.clone().unwrap_or_else(|| Standing::in_window(self.after, window));
+        QuotaState::of(counter.quota().quota(), &standing, now, None, 0)
     }
 
     /// The window that was counted.
-    pub(crate) fn window(&self, counter: &Counter<'_>, now: Timestamp) -> Window {
+    fn window(&self, counter: &Counter<'_>, now: Timestamp) -> Window {
         let quota = counter.quota().quota();
         match (self.end, quota.window()) {
             (Some(end), WindowLength::Fixed(length)) => Window::new(end - length, end),

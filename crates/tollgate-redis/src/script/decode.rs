@@ -1,12 +1,13 @@
 //! Decodes the script's answer, without trusting the server.
 
 use smallvec::SmallVec;
-use tollgate::{Quota, StoreError, Timestamp};
+use tollgate::kind::{BurstStanding, LogEntries, LogStanding, SlidingStanding, SlidingState, Standing};
+use tollgate::{Quota, StoreError, Timestamp, Window};
 
 use super::packed::PackedIntegers;
 use super::request::{Request, Shape};
 use super::step::CountChange;
-use super::window_spec::{MAY_BEGIN_LATER, WindowSpec};
+use super::window_spec::{GRACE, MAY_BEGIN_LATER, WindowSpec};
 use crate::error::RedisError;
 use crate::resp::RespValue;
 use crate::time::server_time;
@@ -80,6 +81,14 @@ impl Reply {
         let mut found = SmallVec::<[CountChange; 1]>::new();
         for Shape { windows, .. } in &request.shapes {
             let mut used = self.integers.next()?;
+            if let (
+                WindowSpec::Burst { .. } | WindowSpec::Sliding { .. } | WindowSpec::Log { .. },
+                Ok(first),
+            ) = (windows, u64::try_from(used))
+            {
+                found.push(CountChange::of_standing(self.standing(*windows, first)?));
+                continue;
+            }
             if used == CLOSED && !windows.are_named() {
                 (used, is_closed) = (self.integers.next()?, true);
             }
@@ -98,12 +107,7 @@ impl Reply {
                     _ => end,
                 };
                 let (used, end) = (used.min(Quota::MAX_LIMIT), end.map(Timestamp::from_unix_millis));
-                found.push(is_possible.then_some(CountChange {
-                    before: used,
-                    after: used,
-                    others: 0,
-                    end,
-                })?);
+                found.push(is_possible.then_some(CountChange::of_count(used, end))?);
             } else {
                 // A fault applies to the whole request. Where the reply has an end, the script writes the fault twice.
                 let is_same = *fault.get_or_insert(used) == used && end.is_none_or(|end| end == used);
@@ -123,6 +127,43 @@ impl Reply {
                 (!is_timely || request.is_early_at(self.now)).then_some(ScriptOutcome::Stale)
             }
             Some(_) => None,
+        }
+    }
+}
+
+impl Reply {
+    /// A counter that counts in no fixed windows, of whose state this is the first number.
+    fn standing(&mut self, windows: WindowSpec, first: u64) -> Option<Standing> {
+        match windows {
+            WindowSpec::Burst { bucket } => (first <= bucket.highest_level())
+                .then(|| Standing::Burst(BurstStanding::with_level(bucket, first, self.now))),
+            WindowSpec::Sliding { origin, length } => {
+                let previous = u64::try_from(self.integers.next()?).ok()?;
+                let start = self.integers.next()?;
+                let now = self.now.as_unix_millis();
+                let end = start.checked_add_unsigned(length)?;
+                let is_possible = start.checked_sub(origin)? % length.cast_signed() == 0
+                    && (start.saturating_sub(GRACE)..end).contains(&now)
+                    && first.max(previous) <= SlidingStanding::most(length);
+                let start = Timestamp::from_unix_millis(start);
+                let state = SlidingState { start, current: first, previous };
+                let window = Window::new(start, Timestamp::from_unix_millis(end));
+                is_possible.then(|| Standing::Sliding(SlidingStanding::at(Some(state), window, self.now)))
+            }
+            WindowSpec::Log { step, length } => {
+                let count = usize::try_from(first).ok().filter(|count| *count <= LogEntries::MOST)?;
+                let mut entries = LogEntries::new();
+                let mut last = i64::MIN;
+                for _ in 0..count {
+                    let (at, units) = (self.integers.next()?, u64::try_from(self.integers.next()?).ok()?);
+                    let is_possible = at > last && (1..=LogEntries::MOST_UNITS).contains(&units);
+                    entries.push(is_possible.then_some(at)?, units);
+                    last = at;
+                }
+                let (log, was_ahead) = LogStanding::at(entries, length, step, self.now);
+                (log.entries().len() == count && !was_ahead).then_some(Standing::Log(log))
+            }
+            _ => None,
         }
     }
 }

@@ -61,13 +61,16 @@ impl Group<'_> {
         }
         for Shape { step, windows } in self.shapes {
             let (units, [one, other]) = step.arguments(self.shapes.len());
-            let (windows, a, b) = windows.arguments(probable);
+            let (word, a, b) = windows.arguments(probable);
             argument.word(itoa::Buffer::new().format(units));
             argument.number(one);
             argument.number(other);
-            argument.word(windows);
+            argument.word(word);
             argument.number(a);
             argument.number(b);
+            if let WindowSpec::Burst { bucket } = windows {
+                argument.number(bucket.highest_level().cast_signed());
+            }
         }
         argument
     }
@@ -136,6 +139,9 @@ impl WindowSpec {
             Self::FirstHit { length } => ("first_hit", 0, length.cast_signed()),
             Self::Given { start, end } => ("given", start, end),
             Self::Named { start, end } => ("named", start, end),
+            Self::Burst { bucket } => ("burst", bucket.unit().cast_signed(), bucket.parts().cast_signed()),
+            Self::Sliding { origin, length } => ("sliding", origin, length.cast_signed()),
+            Self::Log { step, length } => ("log", step.cast_signed(), length.cast_signed()),
         }
     }
 }

@@ -126,7 +126,7 @@ impl Request {
         let is_admitted =
             self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.step.fits(found.before));
         for (shape, found) in self.shapes.iter().zip(counters) {
-            found.after = shape.step.after(found.before, is_admitted);
+            found.take(shape.step, is_admitted);
         }
     }
 }

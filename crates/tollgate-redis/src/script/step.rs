@@ -1,6 +1,7 @@
 //! What is done to one counter, and whether it has room: the same arithmetic as in the script.
 
-use tollgate::{Charge, CountDenied, Quota, Reason, Timestamp};
+use tollgate::kind::Standing;
+use tollgate::{Charge, CountDenied, Mark, Quota, Reason, Timestamp};
 
 /// An operation on a counter. Units are those of all charges on the counter together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +44,7 @@ pub(crate) struct ChargedDenials {
 pub(super) const NEVER: u64 = (1 << 53) - 1;
 
 /// A counter before and after a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CountChange {
     pub(crate) before: u64,
     pub(crate) after: u64,
@@ -52,6 +53,41 @@ pub(crate) struct CountChange {
     /// The end of the window, if it is not the quota's current one: that of a `first_hit` counter or, after a step back
     /// of the server's clock, one that has not begun.
     pub(crate) end: Option<Timestamp>,
+    /// The units that a refund gave back.
+    pub(crate) given: u64,
+    /// The counter after the step, unless it counts in fixed windows, of which the counts tell all.
+    pub(crate) standing: Option<Standing>,
+}
+
+impl CountChange {
+    /// A counter of a fixed window that no step has changed.
+    pub(crate) const fn of_count(used: u64, end: Option<Timestamp>) -> Self {
+        Self { before: used, after: used, others: 0, end, given: 0, standing: None }
+    }
+
+    /// A counter of another kind that no step has changed.
+    pub(crate) fn of_standing(standing: Standing) -> Self {
+        let used = standing.used();
+        Self { standing: Some(standing), ..Self::of_count(used, None) }
+    }
+
+    /// Takes the step, by whether all counters of the request have room.
+    pub(super) fn take(&mut self, step: CounterStep, is_admitted: bool) {
+        let Some(standing) = self.standing.take() else {
+            self.after = step.after(self.before, is_admitted);
+            self.given = self.before.saturating_sub(self.after);
+            return;
+        };
+        let (given, after) = match step {
+            CounterStep::Set { used } => (0, standing.set(used)),
+            CounterStep::Refund { units, start } => {
+                standing.give_back(units, Mark::at(Timestamp::from_unix_millis(start)))
+            }
+            CounterStep::Reset => (0, standing.set(0)),
+            step => (0, standing.add(step.after(self.before, is_admitted) - self.before)),
+        };
+        (self.given, self.after, self.standing) = (given, after.used(), Some(after));
+    }
 }
 
 impl Room {

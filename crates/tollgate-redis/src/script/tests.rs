@@ -162,7 +162,7 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
     };
     let (start, end) = (now + 1_000, now + 86_400_000);
     assert_eq!(refund(start, end, start + 1_000), (ScriptOutcome::Stale, 5, true));
-    let found = CountChange { before: 5, after: 3, others: 0, end: None };
+    let found = CountChange { before: 5, after: 3, given: 2, ..CountChange::of_count(5, None) };
     assert_eq!(
         refund(start, end, end + 1_000),
         (ScriptOutcome::Taken([found].into_iter().collect()), 3, true)
@@ -271,7 +271,7 @@ fn grid_charges() -> impl Strategy<Value = Vec<Request>> {
 
 /// What was answered, without the time at which it was.
 fn timeless(answers: &[ScriptAnswer]) -> Vec<ScriptOutcome> {
-    let endless = |found: &CountChange| CountChange { end: None, ..*found };
+    let endless = |found: &CountChange| CountChange { end: None, ..found.clone() };
     let timeless = |answer: &ScriptAnswer| match &answer.outcome {
         ScriptOutcome::Taken(found) => ScriptOutcome::Taken(found.iter().map(endless).collect()),
         ScriptOutcome::Closed(found) => ScriptOutcome::Closed(found.as_ref().map(endless)),

@@ -1,8 +1,9 @@
-//! Which window of a counter is meant, and which answers are possible for it.
+//! How a counter counts: which of its windows is meant, and which answers are possible for it.
 
 use std::time::Duration;
 
-use tollgate::{Anchor, Counter, Quota, Timestamp, WindowLength};
+use tollgate::kind::Bucket;
+use tollgate::{Anchor, Counter, Quota, QuotaKind, Timestamp, WindowLength};
 
 /// Shorter windows have no number (`SHORTEST` in the script), and without one the script cannot check a probable time.
 /// In milliseconds.
@@ -18,7 +19,7 @@ const SPAN: u64 = 10_000_000_000_000;
 /// is too early. No window that a key names starts then.
 pub(super) const MAY_BEGIN_LATER: i64 = -1;
 
-/// Which window is meant; times and lengths in milliseconds.
+/// Which window is meant, or the kind of quota that has no such windows; times and lengths in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WindowSpec {
     /// The one that is open by the server's clock, of windows that follow each other from `origin` on.
@@ -30,6 +31,12 @@ pub(crate) enum WindowSpec {
     /// Like `Given`, but the key contains the window, so the expiry does not identify it. If the start is
     /// [`MAY_BEGIN_LATER`], the window may not have begun by the server's clock.
     Named { start: i64, end: i64 },
+    /// None: a bucket.
+    Burst { bucket: Bucket },
+    /// The one that is open by the server's clock, of windows that follow each other from `origin` on, and the one before.
+    Sliding { origin: i64, length: u64 },
+    /// None: a log of steps, whose units count for the length after the last millisecond of their step.
+    Log { step: u64, length: u64 },
 }
 
 impl WindowSpec {
@@ -41,7 +48,11 @@ impl WindowSpec {
     /// Returns the start and the end of the window, if only one is meant.
     pub(super) const fn bounds(&self) -> Option<(i64, i64)> {
         match *self {
-            Self::Grid { .. } | Self::FirstHit { .. } => None,
+            Self::Grid { .. }
+            | Self::FirstHit { .. }
+            | Self::Burst { .. }
+            | Self::Sliding { .. }
+            | Self::Log { .. } => None,
             Self::Given { start, end } | Self::Named { start, end } => Some((start, end)),
         }
     }
@@ -75,7 +86,7 @@ impl WindowSpec {
                 let next = end.saturating_sub(own);
                 own - now <= GRACE && next > 0 && next.saturating_mul(2) < (own - start).saturating_mul(3)
             }
-            Self::Named { .. } => false,
+            Self::Named { .. } | Self::Burst { .. } | Self::Sliding { .. } | Self::Log { .. } => false,
         }
     }
 
@@ -83,7 +94,18 @@ impl WindowSpec {
     pub(crate) fn of(counter: &Counter<'_>, now: impl FnOnce() -> Timestamp) -> Self {
         let quota = counter.quota().quota();
         let window_at = |time| quota.window_at(counter.key(), time);
+        if let Some(bucket) = quota.bucket() {
+            return Self::Burst { bucket };
+        }
+        if let (Some(step), WindowLength::Fixed(length)) = (quota.log_step(), quota.window()) {
+            return Self::Log { step: millis(step), length: millis(length) };
+        }
         match (quota.anchor(), quota.window()) {
+            (anchor, WindowLength::Fixed(length)) if quota.kind() == QuotaKind::Sliding => {
+                let is_aligned = anchor == Anchor::Epoch;
+                let origin = if is_aligned { Timestamp::EPOCH } else { window_at(Timestamp::EPOCH).start() };
+                Self::Sliding { origin: origin.as_unix_millis(), length: millis(length) }
+            }
             (Anchor::Epoch, WindowLength::Fixed(length)) => Self::Grid { origin: 0, length: millis(length) },
             (Anchor::Staggered, WindowLength::Fixed(length)) => {
                 let origin = window_at(Timestamp::EPOCH).start().as_unix_millis();

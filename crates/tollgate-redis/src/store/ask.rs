@@ -72,12 +72,10 @@ impl StoreInner {
         // Nearly always nothing was denied and nothing is known.
         if is_denied || !named.ids().all(|id| self.denials.note_unknown(id)) {
             let received = instant();
-            let windows = named.windows(taken.now, &taken.found);
-            for (((counter, window), found), version) in
-                named.ids().zip(windows).zip(&taken.found).zip(versions.iter())
-            {
-                let (used, now) = (found.after, taken.now);
-                let count = RememberedCount { counter, used, window, now, sent: time.begun, received };
+            let standings = named.standings(taken.now, &taken.found);
+            for ((counter, standing), version) in named.ids().zip(standings).zip(versions.iter()) {
+                let now = taken.now;
+                let count = RememberedCount { counter, standing, now, sent: time.begun, received };
                 if is_denied {
                     self.denials.remember(count, *version);
                 } else {
@@ -178,8 +176,8 @@ impl TryFrom<ScriptAnswer> for StepResult {
 }
 
 impl StepResult {
-    pub(super) fn only(&self) -> Result<CountChange, StoreError> {
-        self.found.first().copied().ok_or_else(|| RedisError::BadReply.into())
+    pub(super) fn only(&self) -> Result<&CountChange, StoreError> {
+        self.found.first().ok_or_else(|| RedisError::BadReply.into())
     }
 
     /// Where the only counter stands, of which nothing was asked.

@@ -1,7 +1,8 @@
 //! What this process decides without the store: denials that it remembers.
 
 use smallvec::SmallVec;
-use tollgate::{QuotaStates, Source};
+use tollgate::kind::Standing;
+use tollgate::{QuotaStates, Source, Timestamp};
 
 use super::StoreInner;
 use crate::denials::{Denials, RememberedCount};
@@ -34,13 +35,23 @@ impl StoreInner {
             known.push(count);
             is_due |= is_due_itself;
         }
-        // Each is at most the server's time; so is the latest.
-        let now = known.iter().map(|count| count.now_at(at)).max()?;
-        let found = |index: usize| {
-            let RememberedCount { used, window, .. } = known[index];
-            (CountChange { before: used, after: used, others: 0, end: None }, window)
+        let states = |now: Timestamp| {
+            let standing =
+                |(index, count): (usize, &RememberedCount)| named.later(index, &count.standing, now);
+            let standings: SmallVec<[Standing; 1]> = known.iter().enumerate().map(standing).collect();
+            named.states(
+                |index| (CountChange::of_count(standings[index].used(), None), standings[index].clone()),
+                now,
+            )
         };
-        let counted = named.states(found, now);
+        // What the server would admit by the latest time that it can have is not denied here. Fixed windows are only
+        // remembered until their ends.
+        let latest = known.iter().map(|count| count.latest_at(at)).max()?;
+        if known.iter().any(|count| count.window().is_none()) && states(latest).is_admitted() {
+            return None;
+        }
+        // Each is at most the server's time; so is the latest.
+        let counted = states(known.iter().map(|count| count.now_at(at)).max()?);
         Some((counted.iter().map(|state| state.with_source(Source::Local)).collect(), is_due))
     }
 

@@ -52,7 +52,7 @@ impl StoreInner {
         let named = NamedCharges::new(&charges, &self.names);
         let mut pending = self.send(&named, CounterOperation::Record, call.continued(), Company::Alone);
         let taken = self.note(&named, &mut pending).await?;
-        let CountChange { before, after, .. } = taken.only()?;
+        let CountChange { before, after, .. } = *taken.only()?;
         let units = named_charges::units(charge, after.saturating_sub(before));
         Ok(taken.state(&charge.counter())?.with_units(units))
     }
@@ -87,7 +87,7 @@ impl StoreInner {
         if self.names.is_early_refund(&window, change.before, taken.now) {
             return look().await;
         }
-        let given = u32::try_from(change.before - change.after).map_err(|_| RedisError::BadReply)?;
+        let given = u32::try_from(change.given).map_err(|_| RedisError::BadReply)?;
         // The window that was named, which after a step back of the clock may not have begun.
         Ok(change.state_in(window, &charge.counter(), taken.now).with_units(given))
     }

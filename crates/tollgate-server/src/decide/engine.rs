@@ -10,6 +10,7 @@ use tollgate_policy::{
     QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, TogetherError, TrialDecision, TrialKind,
     WhenFull,
 };
+use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
 
 use crate::access::caller::CallerAttributes;
@@ -318,9 +319,9 @@ impl DenialLog {
     /// times are those of the store's clock, so only their difference counts: after a failover, that clock may be
     /// another one.
     fn is_first_at(&self, elapsed: Duration, denying: &QuotaStanding<'_>) -> bool {
-        let left = denying.state.reset_at().since(denying.state.mark().time());
+        let window = window_length(denying.quota, denying.state).unwrap_or_default();
         // Shorter windows would fill the log.
-        let gap = left.max(Duration::from_secs(1));
+        let gap = window.max(Duration::from_secs(1));
         self.0.pass_at(elapsed, (denying.quota.policy(), denying.quota.quota()), gap)
     }
 }

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use prost_types::Duration;
-use tollgate::{CalendarUnit, Quota, QuotaStates, WindowLength, whole_seconds};
+use tollgate::{CalendarUnit, Quota, QuotaKind, QuotaStates, WindowLength, whole_seconds};
 use tollgate_envoy::{Code, Unit};
 use tollgate_policy::{PolicyDecision, QuotaStanding};
 use tollgate_wire::headers::PolicyHeaders;
@@ -41,12 +41,15 @@ fn status(decision: &PolicyDecision) -> DescriptorStatus {
         return DescriptorStatus { code, ..DescriptorStatus::default() };
     };
     let limit = RateLimit {
-        requests_per_unit: saturated(state.limit()),
+        requests_per_unit: saturated(match state.kind() {
+            QuotaKind::Burst => quota.quota().limit(),
+            _ => state.limit(),
+        }),
         unit: unit(quota.quota()),
         name: policy.name().to_owned(),
     };
     // Envoy tells clients when to come back by this: rounded up, it sends nobody too early.
-    let wait = state.retry_after().unwrap_or_else(|| state.reset_after());
+    let wait = state.more_after();
     DescriptorStatus {
         code,
         current_limit: Some(limit),

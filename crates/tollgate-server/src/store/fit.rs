@@ -19,7 +19,7 @@ use crate::store::DEFAULT_PREFIX;
 #[error("policy `{policy}` cannot be counted: {reason}")]
 pub struct Misfit {
     policy: Box<str>,
-    reason: MisfitReason,
+    reason: Box<MisfitReason>,
 }
 
 #[derive(Debug, Clone, Error)]
@@ -182,7 +182,7 @@ impl StoreFit {
         policies.iter().filter_map(move |policy| {
             let reason = self.reason(policy, &earlier);
             earlier.insert(policy);
-            Some((policy, Misfit { policy: policy.name().into(), reason: reason? }))
+            Some((policy, Misfit { policy: policy.name().into(), reason: Box::new(reason?) }))
         })
     }
 

@@ -1,7 +1,7 @@
 //! Decisions in JSON.
 
 use serde::{Serialize, Serializer};
-use tollgate::{PolicyQuota, QuotaState, QuotaStates, Reason};
+use tollgate::{PolicyQuota, QuotaKind, QuotaState, QuotaStates, Reason};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Ground, Policy, PolicyDecision};
 
@@ -22,21 +22,29 @@ pub struct DecisionBody<'a> {
     /// The quota that decided, in its written form.
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<QuotaText<'a>>,
-    /// Units allowed in a window.
+    /// How the quota counts; absent for fixed windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    algorithm: Option<Algorithm>,
+    /// Units that can be used at once: the limit, or the burst of a bucket.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// Units used in the window, this request's included if it was allowed.
+    /// Units that count now, this request's included if it was allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<u64>,
-    /// Units left in the window.
+    /// Units left.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
-    /// Milliseconds until the window ends.
+    /// Milliseconds until nothing is used, if nothing is charged until then: until the window ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     reset_after_ms: Option<u64>,
+    /// Milliseconds until one more unit is free, if nothing is charged until then; absent if nothing is used, and for
+    /// fixed windows, which are free at their ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_after_ms: Option<u64>,
     /// Milliseconds to wait before a retry; absent if allowed, or if the cost can never pass, or only after an outage.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
+    /// The window that was counted; absent unless the quota counts in fixed windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowBody>,
     /// Where the decision came from; absent if no quota decided.
@@ -76,16 +84,29 @@ struct QuotaBody<'a> {
     policy: &'a str,
     /// The quota in its written form.
     quota: QuotaText<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    algorithm: Option<Algorithm>,
     limit: u64,
     used: u64,
     remaining: u64,
     reset_after_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
+}
+
+/// How a quota counts that has no fixed windows: in a bucket or a sliding window.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+enum Algorithm {
+    Bucket,
+    Sliding,
 }
 
 /// Why a request is denied: the quota is used up, the cost is above the limit or, during an outage of the store, above
@@ -155,10 +176,12 @@ impl<'a> DecisionBody<'a> {
             policy,
             ground: None,
             quota: standing.map(|(quota, _)| QuotaText(quota)),
+            algorithm: state.and_then(Algorithm::of),
             limit: state.map(QuotaState::limit),
             used: state.map(QuotaState::used),
             remaining: state.map(QuotaState::remaining),
             reset_after_ms: state.map(|state| millis(state.reset_after())),
+            next_after_ms: state.and_then(next_after),
             retry_after_ms: state.and_then(QuotaState::retry_after).map(millis),
             window: state.and_then(QuotaState::window).map(Into::into),
             source: state.map(|state| state.source().into()),
@@ -173,10 +196,12 @@ impl<'a> QuotaBody<'a> {
         Self {
             policy,
             quota: QuotaText(quota),
+            algorithm: Algorithm::of(state),
             limit: state.limit(),
             used: state.used(),
             remaining: state.remaining(),
             reset_after_ms: millis(state.reset_after()),
+            next_after_ms: next_after(state),
             retry_after_ms: state.retry_after().map(millis),
             window: state.window().map(Into::into),
             reason: state.reason().map(Into::into),
@@ -210,6 +235,20 @@ impl Serialize for AppliedQuotas<'_> {
             }
         }
     }
+}
+
+impl Algorithm {
+    fn of(state: &QuotaState) -> Option<Self> {
+        match state.kind() {
+            QuotaKind::Burst => Some(Self::Bucket),
+            QuotaKind::Sliding => Some(Self::Sliding),
+            _ => None,
+        }
+    }
+}
+
+fn next_after(state: &QuotaState) -> Option<u64> {
+    state.next_after().filter(|_| state.window().is_none()).map(millis)
 }
 
 impl From<Reason> for DenialReason {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tollgate::{CountDenied, QuotaStates, Reason, Source, whole_seconds};
+use tollgate::{CountDenied, QuotaKind, QuotaStates, Reason, Source, whole_seconds};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Ground, PolicyDecision};
 
@@ -99,10 +99,14 @@ fn quota_exceeded(counted: &QuotaStates, limit_headers: &LimitHeaders) -> String
     let less = if is_overdraft { "" } else { ", less than the request costs" };
     let recorded = if is_overdraft && state.units() > 0 { "; the cost was recorded" } else { "" };
     match state.retry_after() {
-        Some(wait) => format!(
-            "{quota} has {remaining} of {of}{limit} left{less}{recorded}; the next window starts in {} s",
-            whole_seconds(wait)
-        ),
+        Some(wait) => {
+            let then = match state.kind() {
+                QuotaKind::Window => "the next window starts",
+                _ => "enough is free",
+            };
+            let seconds = whole_seconds(wait);
+            format!("{quota} has {remaining} of {of}{limit} left{less}{recorded}; {then} in {seconds} s")
+        }
         None if state.reason() == Some(Reason::CostExceedsShare) => format!(
             "the cost is above this process's share of {limit}; it can be admitted once the store answers again"
         ),
@@ -113,6 +117,7 @@ fn quota_exceeded(counted: &QuotaStates, limit_headers: &LimitHeaders) -> String
 
 #[cfg(test)]
 mod tests {
+    use tollgate::kind::Standing;
     use tollgate::{Limiter, MemoryStore, PolicyQuota, Quota, QuotaState, Timestamp};
 
     use super::*;
@@ -126,7 +131,8 @@ mod tests {
         let share = Quota::per_minute(2);
         let now = Timestamp::from_unix_millis(0);
         let window = quota.window_at(&"alice".into(), now);
-        let state = QuotaState::in_window(&share, 0, window, now, Some(Reason::CostExceedsShare));
+        let state =
+            QuotaState::of(&share, &Standing::in_window(0, window), now, Some(Reason::CostExceedsShare), 0);
         let counted: QuotaStates = [state.with_source(Source::Fallback)].into_iter().collect();
         let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, &[PolicyQuota::new("default", quota)]);
         assert_eq!(

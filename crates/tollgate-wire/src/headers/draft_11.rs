@@ -1,31 +1,33 @@
 //! `RateLimit-Policy: "search";q=30;w=60` and `RateLimit: "search";r=29;t=42`.
 //!
-//! Source: draft-ietf-httpapi-ratelimit-headers-11, lists of strings with parameters as RFC 9651 writes them.
+//! Source: draft-ietf-httpapi-ratelimit-headers-11, lists of strings with parameters as RFC 9651 writes them. A bucket
+//! has its burst in a parameter of our own, `tollgate-burst=20`.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::{QuotaStates, whole_seconds};
 
+use super::quota_policy::QuotaPolicy;
 use super::text::{push_item, value};
 
 pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// The limit and the seconds of the window, for each quota.
-pub(super) fn policy(quotas: impl Iterator<Item = (impl AsRef<str>, u64, u64)>) -> Option<HeaderValue> {
+pub(super) fn policy<'n>(quotas: impl Iterator<Item = (&'n str, QuotaPolicy)>) -> Option<HeaderValue> {
     let mut list = String::new();
-    for (name, limit, seconds) in quotas {
-        push_item(&mut list, [name.as_ref(), ";q=", &limit.to_string(), ";w=", &seconds.to_string()]);
+    for (name, QuotaPolicy { limit, seconds, burst }) in quotas {
+        let burst = burst.map(|burst| format!(";tollgate-burst={burst}")).unwrap_or_default();
+        push_item(&mut list, [name, ";q=", &limit.to_string(), ";w=", &seconds.to_string(), &burst]);
     }
     value(list)
 }
 
-/// The remaining units and the seconds to the next window, for each quota.
+/// The remaining units and the seconds until there are more, for each quota.
 pub(super) fn write(quoted: &[Box<str>], counted: &QuotaStates, headers: &mut HeaderMap) {
     let mut list = String::new();
     for (name, state) in quoted.iter().zip(counted) {
         let (mut left, mut reset) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (left, reset) =
-            (left.format(state.remaining()), reset.format(whole_seconds(state.reset_after())));
+        let (left, reset) = (left.format(state.remaining()), reset.format(whole_seconds(state.more_after())));
         push_item(&mut list, [name, ";r=", left, ";t=", reset]);
     }
     if let Some(value) = value(list) {

@@ -30,7 +30,7 @@ pub(super) fn write(
         headers.insert(LIMIT, limits);
     }
     headers.insert(REMAINING, number(state.remaining()));
-    headers.insert(RESET, number(whole_seconds(state.reset_after())));
+    headers.insert(RESET, number(whole_seconds(state.more_after())));
     if !state.has_room() {
         headers.insert(RATE_LIMITED, HeaderValue::from_static("true"));
     }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue};
-use tollgate::{PolicyQuota, QuotaState, QuotaStates, Source, WindowLength, whole_seconds};
+use tollgate::{PolicyQuota, QuotaState, QuotaStates, Source, whole_seconds};
 use tollgate_http::HeaderFormats;
 
 use super::name::names_of;
+use super::quota_policy::{QuotaPolicy, fixed_length, window_length};
 use super::text::number;
 use super::{HeaderFormat, TOLLGATE_SOURCE, draft_06, draft_11, envoy, github, kong, x_ratelimit};
 
@@ -20,7 +21,7 @@ pub struct LimitHeaders {
     names: Box<[Box<str>]>,
     /// The same as structured strings.
     quoted: Box<[Box<str>]>,
-    /// The whole limits, even if a decision used a share of them.
+    /// The whole limits, or bursts of buckets, even if a decision used a share of them.
     limits: Box<[HeaderValue]>,
     /// `RateLimit-Policy`, which is the same for every decision unless a calendar makes the windows.
     policy: Option<HeaderValue>,
@@ -42,11 +43,11 @@ impl LimitHeaders {
         let formats = formats.into();
         let names = names_of(quotas.clone());
         let quoted = names.iter().map(|name| draft_11::quoted(name)).collect();
-        let limits = quotas.clone().map(|quota| number(quota.quota().limit())).collect();
+        let limits = quotas.clone().map(|quota| number(quota.quota().capacity())).collect();
         let headers =
             Self { formats, quotas: quotas.cloned().collect(), names, quoted, limits, policy: None };
         let lengths: Option<Vec<Duration>> = headers.quotas.iter().map(fixed_length).collect();
-        let policy = lengths.and_then(|lengths| headers.policy(lengths.into_iter()));
+        let policy = lengths.and_then(|lengths| headers.policy(&lengths));
         Self { policy, ..headers }
     }
 
@@ -123,7 +124,7 @@ impl LimitHeaders {
         if self.formats.has(HeaderFormat::Envoy) {
             let all = self.quoted.iter().zip(&self.quotas).zip(counted);
             let quotas = all.filter_map(|((name, quota), state)| {
-                Some((name, quota.quota().limit(), whole_seconds(state.window()?.length())))
+                Some((name, quota.quota().limit(), whole_seconds(window_length(quota, state)?)))
             });
             envoy::write(limit, state, quotas, headers);
         }
@@ -131,29 +132,25 @@ impl LimitHeaders {
 
     /// The quotas in the windows that were counted.
     fn policy_in(&self, counted: &QuotaStates) -> Option<HeaderValue> {
-        let windows = counted.iter().filter_map(QuotaState::window);
-        let all_have_one = windows.clone().count() == counted.len();
-        all_have_one.then(|| self.policy(windows.map(|window| window.length())))?
+        let each = self.quotas.iter().zip(counted);
+        let lengths: Option<Vec<Duration>> = each.map(|(quota, state)| window_length(quota, state)).collect();
+        self.policy(&lengths?)
     }
 
     /// The quotas in windows of these lengths. A window below a second is shown as one second.
-    fn policy(&self, lengths: impl Iterator<Item = Duration>) -> Option<HeaderValue> {
-        let limits = self.quotas.iter().map(|quota| quota.quota().limit());
-        let quotas = limits.zip(lengths.map(whole_seconds));
+    fn policy(&self, lengths: &[Duration]) -> Option<HeaderValue> {
+        let quotas = self.quotas.iter().zip(lengths).map(|(quota, length)| QuotaPolicy {
+            limit: quota.quota().limit(),
+            seconds: whole_seconds(*length),
+            burst: quota.quota().bucket().map(|bucket| bucket.burst()),
+        });
         // They are never chosen together.
         if self.formats.has(HeaderFormat::Draft11) {
-            draft_11::policy(self.quoted.iter().zip(quotas).map(|(name, (q, w))| (name, q, w)))
+            draft_11::policy(self.quoted.iter().map(AsRef::as_ref).zip(quotas))
         } else if self.formats.has(HeaderFormat::Draft06) {
             draft_06::policy(quotas)
         } else {
             None
         }
-    }
-}
-
-fn fixed_length(quota: &PolicyQuota) -> Option<Duration> {
-    match quota.quota().window() {
-        WindowLength::Fixed(length) => Some(length),
-        _ => None,
     }
 }

@@ -53,6 +53,7 @@ mod limit_headers;
 mod name;
 #[cfg(feature = "policy")]
 mod policies;
+mod quota_policy;
 mod text;
 mod x_ratelimit;
 
@@ -63,6 +64,7 @@ pub use self::limit_headers::LimitHeaders;
 pub use self::name::quota_names;
 #[cfg(feature = "policy")]
 pub use self::policies::PolicyHeaders;
+pub use self::quota_policy::window_length;
 
 /// The header of a decision that did not come from the store: `local` or `fallback`.
 pub const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source");

@@ -14,7 +14,7 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 pub(super) fn write(limit: &HeaderValue, state: &QuotaState, headers: &mut HeaderMap) {
     // Rounded up; a reset before 1970 is no reason to write a sign.
-    let reset = u64::try_from(state.reset_at().as_unix_millis()).unwrap_or(0).div_ceil(1_000);
+    let reset = u64::try_from(state.more_at().as_unix_millis()).unwrap_or(0).div_ceil(1_000);
     headers.insert(LIMIT, limit.clone());
     headers.insert(REMAINING, number(state.remaining()));
     headers.insert(RESET, number(reset));

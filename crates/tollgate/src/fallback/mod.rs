@@ -128,8 +128,9 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
             let counter = charge.counter();
             let quota = counter.quota().quota();
             let reason = Reason::of(0, charge.asked_in(charges), charge.limit());
-            let window = quota.window_at(counter.key(), now);
-            QuotaState::in_window(quota, 0, window, now, reason).with_source(Source::Fallback)
+            let unused = quota.unused_at(counter.key(), now);
+            let needed = charge.asked_in(charges);
+            QuotaState::of(quota, &unused, now, reason, needed).with_source(Source::Fallback)
         };
         charges.iter().map(state).collect()
     }

@@ -2,15 +2,16 @@
 //!
 //! Every path through the store ends here: one counter or several without a lock, and any under locks.
 
-use super::fixed_window::{Standing, StoredCounter};
+use super::stored::{PlacedCounter, StoredCounter};
+use crate::kind::Standing;
 use crate::{Charge, CountDenied, QuotaState, Reason, Timestamp};
 
 /// The outcome of one charge at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) now: Timestamp,
     /// The counter, before anything is taken.
-    pub(super) standing: Standing,
+    pub(super) placement: PlacedCounter,
     /// Units that the step takes from the counter. Charges on one counter add up.
     cost: u64,
     /// Why they do not fit, if they do not.
@@ -20,7 +21,7 @@ pub(super) struct Outcome {
 /// Returns the outcome of this charge now, in a step that takes `cost` units from its counter.
 #[inline(always)]
 pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: StoredCounter, now: Timestamp) -> Outcome {
-    Outcome::of(charge, cost, Standing::at(&charge.counter(), stored, now), now)
+    Outcome::of(charge, cost, PlacedCounter::at(&charge.counter(), stored, now), now)
 }
 
 /// Returns whether a step with these outcomes is admitted.
@@ -32,12 +33,13 @@ pub(super) fn is_admitted(outcomes: &[Outcome]) -> bool {
 impl Outcome {
     /// Returns the outcome of the charge on a counter in this state.
     #[inline(always)]
-    pub(super) fn of(charge: &Charge<'_>, cost: u64, standing: Standing, now: Timestamp) -> Self {
+    pub(super) fn of(charge: &Charge<'_>, cost: u64, placement: PlacedCounter, now: Timestamp) -> Self {
         // Cost 0 is answered as cost 1. What fits as any other charge fits as an overdraft too, so charges with room
         // are not asked which they are.
-        let reason = Reason::of(standing.used, cost.max(1), charge.limit())
-            .and_then(|_| Reason::of(standing.used, charge.units_needed(cost), charge.limit()));
-        Self { now, standing, cost, reason }
+        let used = placement.standing.used();
+        let reason = Reason::of(used, cost.max(1), charge.limit())
+            .and_then(|_| Reason::of(used, charge.units_needed(cost), charge.limit()));
+        Self { now, placement, cost, reason }
     }
 
     /// Units that this charge takes, in a step that is admitted or denied.
@@ -57,15 +59,34 @@ impl Outcome {
         }
     }
 
+    /// Returns whether the charge fits.
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.reason.is_none()
+    }
+
+    /// Returns the counter before anything is taken.
+    #[inline(always)]
+    pub(super) fn standing(&self) -> &Standing {
+        &self.placement.standing
+    }
+
     /// Returns the state after the step has taken this many units from the counter.
     #[inline(always)]
     pub(super) fn answer(&self, charge: &Charge<'_>, units: u64) -> QuotaState {
-        let used = self.standing.add(units).used;
+        self.clone().answered(charge, units).0
+    }
+
+    /// Returns the state after the step has taken this many units, and the counter.
+    #[inline(always)]
+    pub(super) fn answered(self, charge: &Charge<'_>, units: u64) -> (QuotaState, Standing) {
         let quota = charge.counter().quota().quota();
         // A nearly saturated counter takes less than the cost. Such a counter is wide, so the code under locks handles
         // it.
         let taken = if units > 0 { charge.cost() } else { 0 };
-        QuotaState::in_window(quota, used, self.standing.window, self.now, self.reason).with_units(taken)
+        let needed = charge.units_needed(self.cost);
+        let after = self.placement.standing.add(units);
+        (QuotaState::of(quota, &after, self.now, self.reason, needed).with_units(taken), after)
     }
 }
 

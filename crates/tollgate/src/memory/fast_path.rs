@@ -8,13 +8,14 @@ use smallvec::SmallVec;
 
 use super::decide::{Outcome, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::fixed_window::{Course, Standing, StoredCounter};
 use super::shard::{Look, Shard};
 use super::slot::SlotReading;
+use super::stored::{Course, PlacedCounter, StoredCounter, state_of};
 use super::sync::Backoff;
 use super::table::{Table, UnlockedReading};
 use super::time::Time;
-use super::word::{FROZEN, add_used, is_compact, open, succeed};
+use super::word::{FROZEN, add_level, is_compact, open, succeed};
+use crate::kind::Standing;
 use crate::{Charge, Clock, CountDenied, QuotaState, QuotaStates};
 
 /// A state word before and after a charge.
@@ -47,13 +48,20 @@ impl Table {
     ) -> Option<QuotaState> {
         let shard = self.shard(fingerprint);
         let seen = shard.find_near(fingerprint)?;
-        let length = charge.counter().quota().quota().fixed_millis()?;
-        if !time.is_coarse_enough(length) {
-            return None;
-        }
-        let now = time.coarse();
-        let standing = Standing::in_its_window(length, open(seen.word, seen.tag), now)?;
-        let outcome = Outcome::of(charge, charge.cost().into(), standing, now);
+        let quota = charge.counter().quota().quota();
+        let state = open(seen.word, seen.tag);
+        let (placement, now) = match (quota.window_millis(), quota.bucket()) {
+            (Some(length), _) if time.is_coarse_enough(length) => {
+                let now = time.coarse();
+                (PlacedCounter::in_its_window(length, state, now)?, now)
+            }
+            (None, Some(bucket)) if time.serves_bucket(bucket) => {
+                let now = time.coarse();
+                (PlacedCounter::in_bucket(bucket, state, now), now)
+            }
+            _ => return None,
+        };
+        let outcome = Outcome::of(charge, charge.cost().into(), placement, now);
         if time.doubts(&outcome) {
             return None;
         }
@@ -81,9 +89,9 @@ impl Table {
             match shard.find(fingerprint) {
                 Look::Found(seen) if is_compact(seen.word) => {
                     let stored = StoredCounter::Held(open(seen.word, seen.tag));
-                    let outcome =
-                        time.decide_one(charge, |now| decide(charge, charge.cost().into(), stored, now));
-                    if outcome.standing.course == Course::MovedBack {
+                    let outcome = time
+                        .decide_one(charge, |now| decide(charge, charge.cost().into(), stored.clone(), now));
+                    if outcome.placement.course == Course::MovedBack {
                         return None;
                     }
                     match self.take(charge, shard, seen, &outcome) {
@@ -118,9 +126,11 @@ impl Table {
                 SwapResult::Changed
             };
         }
-        let is_over = outcome.standing.course == Course::Opened;
-        let new =
-            if is_over { succeed(word, tag, outcome.standing.add(units)) } else { add_used(word, units) };
+        let is_over = outcome.placement.course == Course::Opened;
+        let new = match outcome.standing() {
+            Standing::Window(_) if !is_over => add_level(word, units),
+            standing => succeed(word, tag, state_of(&standing.clone().add(units))),
+        };
         let Some(new) = new else { return SwapResult::Locked };
         if !slot.swap(word, new) {
             return SwapResult::Changed;
@@ -154,10 +164,11 @@ impl Table {
             fingerprints.iter().map(|it| self.read(*it)).collect();
         let decide = |now| -> SmallVec<[Outcome; 2]> {
             let each = charges.iter().zip(&looks);
-            each.map(|(charge, look)| decide(charge, charge.cost().into(), look.stored, now)).collect()
+            each.map(|(charge, look)| decide(charge, charge.cost().into(), look.stored.clone(), now))
+                .collect()
         };
         let outcomes = time.decide_all(charges, decide);
-        if outcomes.iter().any(|outcome| outcome.standing.course == Course::MovedBack) {
+        if outcomes.iter().any(|outcome| outcome.placement.course == Course::MovedBack) {
             return None;
         }
         let admitted = is_admitted(&outcomes);
@@ -186,7 +197,7 @@ impl Table {
             let (seen, units) = (look.compact?, outcome.units(charge, true));
             // A peek does not change a counter: rolling it over with nothing used would take room for nothing.
             let new = if units > 0 {
-                succeed(seen.word, seen.tag, outcome.standing.add(units))?
+                succeed(seen.word, seen.tag, state_of(&outcome.standing().clone().add(units)))?
             } else {
                 seen.word
             };
@@ -211,10 +222,11 @@ impl Table {
         }
         if let (true, Some(names)) = (made, &self.names) {
             for ((charge, look), outcome) in each {
-                if let (Course::Opened, StoredCounter::Held(before)) = (outcome.standing.course, look.stored)
+                if let (Course::Opened, StoredCounter::Held(before)) =
+                    (outcome.placement.course, &look.stored)
                     && charge.cost() > 0
                 {
-                    names.tell_of_rollover(&charge.counter(), before);
+                    names.tell_of_rollover(&charge.counter(), *before);
                 }
             }
         }
@@ -227,7 +239,7 @@ impl Table {
 mod tests {
     use super::super::decide::decide;
     use super::super::slots::ROW;
-    use super::super::word::{GENERATIONS, add_used};
+    use super::super::word::{GENERATIONS, add_level};
     use super::super::*;
     use crate::{Key, ManualClock, PolicyQuota, Quota, Timestamp};
 
@@ -300,7 +312,7 @@ mod tests {
         let fingerprint = table.fingerprint(&counter);
         let shard = table.shard(fingerprint);
         let seen = shard.find_near(fingerprint).unwrap();
-        assert!(seen.slot.swap(seen.word, add_used(seen.word, 1).unwrap()));
+        assert!(seen.slot.swap(seen.word, add_level(seen.word, 1).unwrap()));
         // They come and go until the shard has put its counters in their places again.
         for stranger in 0..300_u64 {
             let key = Key::from(stranger);
@@ -331,7 +343,7 @@ mod tests {
         let fingerprints = charges.map(|charge| table.fingerprint(&charge.counter()));
         let looks = fingerprints.map(|fingerprint| table.read(fingerprint));
         let now = time.precise();
-        let outcomes = [0, 1].map(|index| decide(&charges[index], 1, looks[index].stored, now));
+        let outcomes = [0, 1].map(|index| decide(&charges[index], 1, looks[index].stored.clone(), now));
 
         let before = word(&store, &charges[0].counter());
         reset(&alice);

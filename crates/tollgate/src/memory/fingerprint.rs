@@ -45,7 +45,7 @@ pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
 ///   if the digests are less than 2<sup>48</sup> apart. For any two that has a chance of 2<sup>-79</sup>, for any of a
 ///   hundred thousand one below 10<sup>-14</sup>.
 /// - The function's random numbers are SipHash of a key that the standard library has from the operating system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint {
     /// Chooses the shard and the place in it. 0 marks a slot that was never used.
     pub(super) position: u64,

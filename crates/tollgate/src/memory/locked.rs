@@ -6,11 +6,13 @@ use smallvec::SmallVec;
 
 use super::decide::{Outcome, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::fixed_window::{Course, Standing, State, StoredCounter};
+use super::logs::{LogGuards, log_entries, places};
 use super::slot::Slot;
+use super::stored::{Course, PlacedCounter, StoredCounter, state_of};
 use super::table::{Guards, Table};
 use super::time::Time;
-use crate::{Charge, Clock, Mark, Quota, QuotaState, QuotaStates, Timestamp};
+use crate::kind::{LogEntries, Mark, Standing};
+use crate::{Charge, Clock, QuotaKind, QuotaState, QuotaStates, Timestamp};
 
 /// The locked shards of some counters, with the slots of those counters frozen. No other thread sees or changes them
 /// until this is dropped.
@@ -24,6 +26,8 @@ pub(super) struct LockedStep<'a> {
     /// The outcome of each charge.
     outcomes: SmallVec<[Outcome; 2]>,
     guards: Guards<'a>,
+    /// The maps of those that are logs.
+    logs: LogGuards<'a>,
     /// The reading by which room is made.
     coarse: Timestamp,
 }
@@ -36,6 +40,10 @@ struct HeldCounter<'a> {
     stored: StoredCounter,
     /// Whether a slot can be had.
     has_room: bool,
+    /// The number of entries that it has as a log; `None` if it has a slot.
+    logged: Option<usize>,
+    /// The places of the cap that this step has taken for it as a log.
+    taken: usize,
 }
 
 /// Whether a step may need slots for new counters.
@@ -64,7 +72,8 @@ impl<'a> LockedStep<'a> {
         needs: Needs,
     ) -> Self {
         let mut held = SmallVec::<[HeldCounter<'a>; 2]>::new();
-        let indices = fingerprints.iter().map(|fingerprint| {
+        let indices = fingerprints.iter().zip(charges).map(|(fingerprint, charge)| {
+            let is_log = charge.counter().quota().quota().kind() == QuotaKind::Log;
             held.iter().position(|known| known.fingerprint == *fingerprint).unwrap_or_else(|| {
                 held.push(HeldCounter {
                     fingerprint: *fingerprint,
@@ -72,6 +81,8 @@ impl<'a> LockedStep<'a> {
                     slot: None,
                     stored: StoredCounter::Absent { dropped_until: Timestamp::from_unix_millis(i64::MIN) },
                     has_room: true,
+                    logged: is_log.then_some(0),
+                    taken: 0,
                 });
                 held.len() - 1
             })
@@ -79,8 +90,11 @@ impl<'a> LockedStep<'a> {
         let indices = indices.collect();
         // From here on, a panic, such as in a user's clock, gives everything back.
         let guards = table.lock(fingerprints);
+        let logs = held.iter().filter(|held| held.logged.is_some()).map(|held| held.fingerprint);
+        let logs = table.logs.lock_all(logs);
         let coarse = time.coarse();
-        let mut step = Self { table, charges, held, indices, outcomes: SmallVec::new(), guards, coarse };
+        let mut step =
+            Self { table, charges, held, indices, outcomes: SmallVec::new(), guards, logs, coarse };
         if needs == Needs::Room {
             step.make_room();
         }
@@ -96,14 +110,15 @@ impl<'a> LockedStep<'a> {
     /// Gives everything back unchanged, for a step without room that may begin again with another reading. Returns
     /// whether a counter would have had to move.
     pub(super) fn give_up(mut self) -> bool {
-        self.outcomes.drain(..).any(|outcome| outcome.standing.course == Course::MovedBack)
+        self.outcomes.drain(..).any(|outcome| outcome.placement.course == Course::MovedBack)
     }
 
     /// Finds or makes room for counters that have no slot. This comes before freezing, because counters may move.
     fn make_room(&mut self) {
         for (shard, guard) in self.guards.iter() {
-            let is_new =
-                |held: &&mut HeldCounter<'_>| held.shard == *shard && guard.find(held.fingerprint).is_none();
+            let is_new = |held: &&mut HeldCounter<'_>| {
+                held.shard == *shard && held.logged.is_none() && guard.find(held.fingerprint).is_none()
+            };
             let mut new: SmallVec<[&mut HeldCounter<'_>; 2]> = self.held.iter_mut().filter(is_new).collect();
             if new.is_empty() {
                 continue;
@@ -116,6 +131,13 @@ impl<'a> LockedStep<'a> {
 
     fn freeze(&mut self) {
         for held in &mut self.held {
+            if let Some(logged) = &mut held.logged {
+                let log = self.logs.of(held.fingerprint).and_then(|logs| logs.get(&held.fingerprint));
+                let entries = log.map(|log| log.entries.clone()).unwrap_or_default();
+                *logged = entries.len();
+                held.stored = StoredCounter::Log(entries);
+                continue;
+            }
             let guard = self.guards.of(held.shard);
             held.slot = guard.find(held.fingerprint).map(|seen| (seen.slot, seen.slot.freeze()));
             let state = held.slot.and_then(|(slot, word)| slot.state(word));
@@ -126,7 +148,8 @@ impl<'a> LockedStep<'a> {
 
     fn decide(&self, now: Timestamp) -> SmallVec<[Outcome; 2]> {
         let each = self.charges.iter().zip(&self.indices);
-        each.map(|(charge, held)| decide(charge, self.cost_of(*held), self.held[*held].stored, now)).collect()
+        each.map(|(charge, held)| decide(charge, self.cost_of(*held), self.held[*held].stored.clone(), now))
+            .collect()
     }
 
     /// Units that all charges on this counter take.
@@ -171,7 +194,7 @@ impl<'a> LockedStep<'a> {
         let mut told: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
         let answer = |((charge, outcome), held): ((&Charge<'_>, &Outcome), &usize)| {
             let state = outcome.answer(charge, units[*held]);
-            let left = state.used() - outcome.standing.used - told[*held];
+            let left = state.used().saturating_sub(outcome.standing().used()) - told[*held];
             let taken = at_most(state.units(), left);
             told[*held] += u64::from(taken);
             state.with_units(taken)
@@ -179,12 +202,13 @@ impl<'a> LockedStep<'a> {
         let answers = each.map(answer).collect();
         for (held, units) in units.iter().enumerate().filter(|(_, units)| **units > 0) {
             let index = self.first_of(held);
-            self.write(index, self.outcomes[index].standing.add(*units));
+            let after = self.outcomes[index].standing().clone().add(*units);
+            self.write(index, &after);
         }
         answers
     }
 
-    pub(super) fn peek(&self) -> Result<QuotaStates, NoRoom> {
+    pub(super) fn peek(&mut self) -> Result<QuotaStates, NoRoom> {
         if is_admitted(&self.outcomes) {
             self.take_room(&[], |_| true)?;
         }
@@ -199,30 +223,41 @@ impl<'a> LockedStep<'a> {
 
     /// Charges the only counter without asking.
     pub(super) fn record(&mut self) -> Result<QuotaState, NoRoom> {
-        let Standing { used, .. } = self.standing();
-        let state = self.set(used.saturating_add(self.cost_of(0)))?;
+        let before = self.standing();
+        let used = before.used();
+        let state = self.change(before.add(self.cost_of(0)))?;
         Ok(state.with_units(at_most(self.charges[0].cost(), state.used() - used)))
     }
 
     /// Sets the usage of the only counter, unless it has that value.
     pub(super) fn set(&mut self, used: u64) -> Result<QuotaState, NoRoom> {
-        let before = self.standing();
-        let used = used.min(Quota::MAX_LIMIT);
-        let after = before.with_used(used);
-        if used != before.used {
+        self.change(self.standing().set(used))
+    }
+
+    /// Writes the only counter, if it changes.
+    fn change(&mut self, after: Standing) -> Result<QuotaState, NoRoom> {
+        if after != *self.outcomes[0].standing() {
             self.take_room(&[1], |_| true)?;
-            self.write(0, after.stored());
+            self.write(0, &after);
         }
-        Ok(self.state(after))
+        Ok(self.state(&after))
     }
 
     /// Forgets the only counter.
     pub(super) fn reset(&mut self) -> QuotaState {
         let held = &mut self.held[0];
+        if let Some(logged) = held.logged.replace(0) {
+            self.outcomes[0].placement.course = Course::Stayed;
+            self.logs.of(held.fingerprint).and_then(|logs| logs.remove(&held.fingerprint));
+            self.table.forget_log(held.fingerprint, places(logged));
+            held.stored = StoredCounter::Log(LogEntries::default());
+            let counter = self.charges[0].counter();
+            return self.state(&counter.quota().quota().unused_at(counter.key(), self.outcomes[0].now));
+        }
         let guard = self.guards.of(held.shard);
         if let Some((slot, _)) = held.slot.take() {
             // Nothing is left to move.
-            self.outcomes[0].standing.course = Course::Stayed;
+            self.outcomes[0].placement.course = Course::Stayed;
             guard.free(slot);
             if let Some(names) = &self.table.names {
                 names.remove(held.shard, held.fingerprint);
@@ -230,31 +265,25 @@ impl<'a> LockedStep<'a> {
             self.table.give_back_counters(1);
         }
         let absent = StoredCounter::Absent { dropped_until: guard.dropped_until() };
-        self.state(Standing::at(&self.charges[0].counter(), absent, self.outcomes[0].now))
+        self.state(&PlacedCounter::at(&self.charges[0].counter(), absent, self.outcomes[0].now).standing)
     }
 
-    /// Gives back the units of the only charge, in the marked window.
+    /// Gives back the units of the only charge, as far as those of the marked charge are still used.
     pub(super) fn refund(&mut self, mark: Mark) -> QuotaState {
-        let before = self.standing();
-        let Standing { used, window, .. } = before;
-        let is_open = Mark::at(window.start()) == mark;
-        let given = if is_open { at_most(self.charges[0].cost(), used) } else { 0 };
-        let used = used - u64::from(given);
-        let after = before.with_used(used);
+        let (given, after) = self.standing().give_back(self.charges[0].cost().into(), mark);
         if given > 0 {
-            self.write(0, after.stored());
+            self.write(0, &after);
         }
-        self.state(after).with_units(given)
+        self.state(&after).with_units(at_most(self.charges[0].cost(), given))
     }
 
     /// The only counter.
     fn standing(&self) -> Standing {
-        self.outcomes[0].standing
+        self.outcomes[0].standing().clone()
     }
 
-    fn state(&self, standing: Standing) -> QuotaState {
-        let quota = self.charges[0].counter().quota().quota();
-        QuotaState::in_window(quota, standing.used, standing.window, self.outcomes[0].now, None)
+    fn state(&self, standing: &Standing) -> QuotaState {
+        QuotaState::of(self.charges[0].counter().quota().quota(), standing, self.outcomes[0].now, None, 0)
     }
 
     /// The first charge on this counter.
@@ -264,35 +293,73 @@ impl<'a> LockedStep<'a> {
 
     /// Takes room for the charged counters without a slot, by their indices, if there is room for all counters without
     /// one that are needed. If there is not, closed counters of these shards make room.
-    fn take_room(&self, units: &[u64], is_needed: impl Fn(usize) -> bool) -> Result<(), NoRoom> {
-        let is_new = |index: &usize| self.held[*index].slot.is_none() && is_needed(*index);
+    fn take_room(&mut self, units: &[u64], is_needed: impl Fn(usize) -> bool) -> Result<(), NoRoom> {
+        // A log takes places of the cap alone, and more of them as it grows by an entry.
+        let logged = self.held.iter().enumerate().filter(|(index, _)| is_needed(*index));
+        let grown = logged.filter_map(|(index, held)| {
+            let before = held.logged?;
+            let placed = self.outcomes.get(self.first_of(index)).map(|outcome| outcome.standing());
+            let live = if let Some(Standing::Log(log)) = placed { log.entries().len() } else { before };
+            Some((index, places(live + 1).saturating_sub(places(before))))
+        });
+        let grown: SmallVec<[(usize, usize); 1]> = grown.collect();
+        let is_new = |index: &usize| {
+            let held = &self.held[*index];
+            held.slot.is_none() && held.logged.is_none() && is_needed(*index)
+        };
         let new = || (0..self.held.len()).filter(is_new);
         if new().any(|index| !self.held[index].has_room) {
             return Err(NoRoom::InShard);
         }
-        let (all, charged) =
-            (new().count(), new().filter(|index| units.get(*index).is_some_and(|it| *it > 0)).count());
-        if self.table.take_counters(all, charged) {
-            return Ok(());
+        let is_charged = |index: usize| units.get(index).is_some_and(|units| *units > 0);
+        let all = new().count() + grown.iter().map(|(_, places)| places).sum::<usize>();
+        let charged = new().filter(|index| is_charged(*index)).count()
+            + grown.iter().filter(|(index, _)| is_charged(*index)).map(|(_, places)| places).sum::<usize>();
+        if !self.table.take_counters(all, charged) {
+            for (shard, guard) in self.guards.iter() {
+                self.table.tell_of_dropped(*shard, guard, &guard.drop_closed(self.coarse));
+            }
+            // Those of this step are written below, or stay.
+            let own: SmallVec<[Fingerprint; 2]> = self.held.iter().map(|held| held.fingerprint).collect();
+            let closed = self.logs.drop_closed(self.coarse, |fingerprint| !own.contains(fingerprint));
+            self.table.forget_logs(closed);
+            if !self.table.take_counters(all, charged) {
+                return Err(NoRoom::UnderCap);
+            }
         }
-        for (shard, guard) in self.guards.iter() {
-            self.table.tell_of_dropped(*shard, guard, &guard.drop_closed(self.coarse));
+        for (index, places) in grown {
+            if is_charged(index) {
+                self.held[index].taken = places;
+            }
         }
-        if self.table.take_counters(all, charged) { Ok(()) } else { Err(NoRoom::UnderCap) }
+        Ok(())
     }
 
     /// Writes a charge's counter into its slot or a new one.
-    fn write(&mut self, index: usize, state: State) {
+    fn write(&mut self, index: usize, standing: &Standing) {
+        let state = state_of(standing);
         let counter = self.charges[index].counter();
         // A counter that is written here need not be moved at the end.
-        let course = mem::replace(&mut self.outcomes[index].standing.course, Course::Stayed);
+        let course = mem::replace(&mut self.outcomes[index].placement.course, Course::Stayed);
         let held = &mut self.held[self.indices[index]];
+        if let Some(logged) = held.logged {
+            let taken = std::mem::take(&mut held.taken);
+            self.table.write_log(
+                &mut self.logs,
+                held.fingerprint,
+                &counter,
+                standing,
+                places(logged) + taken,
+            );
+            held.logged = Some(log_entries(standing).len());
+            return;
+        }
         let guard = self.guards.of(held.shard);
         if let Some((slot, word)) = held.slot.take() {
             if let (Some(names), Course::Opened, StoredCounter::Held(closed)) =
-                (&self.table.names, course, held.stored)
+                (&self.table.names, course, &held.stored)
             {
-                names.tell_of_rollover(&counter, closed);
+                names.tell_of_rollover(&counter, *closed);
             }
             slot.thaw(guard.next_word(slot, word, held.fingerprint, state));
         } else {
@@ -315,10 +382,20 @@ fn at_most(units: u32, most: u64) -> u32 {
 /// Gives back what was not written; moves it if it has to move.
 impl Drop for LockedStep<'_> {
     fn drop(&mut self) {
-        for (index, HeldCounter { fingerprint, shard, slot, .. }) in self.held.iter().enumerate() {
+        for (index, HeldCounter { fingerprint, shard, slot, logged, .. }) in self.held.iter().enumerate() {
             let guard = self.guards.of(*shard);
-            let outcome = self.outcomes.get(self.first_of(index));
-            let moved = outcome.filter(|outcome| outcome.standing.course == Course::MovedBack);
+            let first = self.first_of(index);
+            let outcome = self.outcomes.get(first);
+            let moved = outcome.filter(|outcome| outcome.placement.course == Course::MovedBack);
+            if let Some(logged) = *logged {
+                // It has no more entries than before, so it needs no room.
+                if let Some(outcome) = moved {
+                    let counter = self.charges[first].counter();
+                    let standing = outcome.standing();
+                    self.table.write_log(&mut self.logs, *fingerprint, &counter, standing, places(logged));
+                }
+                continue;
+            }
             let Some((slot, word)) = *slot else {
                 if moved.is_some() {
                     guard.forget_dropped();
@@ -326,7 +403,7 @@ impl Drop for LockedStep<'_> {
                 continue;
             };
             if let Some(outcome) = moved {
-                slot.thaw(guard.next_word(slot, word, *fingerprint, outcome.standing.add(0)));
+                slot.thaw(guard.next_word(slot, word, *fingerprint, state_of(outcome.standing())));
                 continue;
             }
             // The search for closed counters in this step did not see frozen ones.

@@ -8,7 +8,7 @@
 //! several charged    ──▶ fast_path  read first; if all have room, changed under the locks of their shards
 //! everything else    ──▶ locked     the shards of its counters locked, in one order for all
 //!                          │   │
-//!                          │   └─▶ time ─▶ decide ─▶ fixed_window    one reading, taken last; what it comes to
+//!                          │   └─▶ time ─▶ decide ─▶ stored ─▶ kind  one reading, taken last; what it comes to
 //!                          ▼
 //!                        table ─▶ shard ─▶ slot                      where counters are; 24 bytes each
 //!                                           │
@@ -20,14 +20,15 @@
 mod decide;
 mod fast_path;
 mod fingerprint;
-mod fixed_window;
 mod locked;
+mod logs;
 mod multilinear;
 mod names;
 mod shard;
 mod slot;
 mod slots;
 mod steps;
+mod stored;
 mod sync;
 mod table;
 #[cfg(test)]
@@ -51,8 +52,9 @@ use self::steps::Inner;
 use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
+use crate::kind::Mark;
 use crate::store::{Answer, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
-use crate::{Charge, Counter, Mark, QuotaState, Timestamp};
+use crate::{Charge, Counter, QuotaState, Timestamp};
 
 /// Requests of a batch whose counters are prefetched together: about as many as a core can wait for.
 const BATCH: usize = 16;

@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fingerprint::Fingerprint;
-use super::fixed_window::State;
+use super::stored::{PlacedCounter, State, StoredCounter};
 use super::sync::{AtomicU64, Ordering};
-use crate::{Counter, Key, Quota, Timestamp};
+use crate::{Counter, Key, Quota, QuotaKind, Timestamp};
 
 /// How often to search for closed counters that nobody has touched since.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
@@ -28,10 +28,10 @@ pub struct NamedCounter {
     pub quota: Quota,
     /// The key.
     pub key: Key<'static>,
-    /// Units used in the window.
+    /// Units that count, or have counted until the window closed.
     pub used: u64,
-    /// When the window ends, or has ended.
-    pub window_end: Timestamp,
+    /// When nothing is used any more if no units are charged: when the window ends, or has ended.
+    pub reset_at: Timestamp,
 }
 
 /// The names of a store's counters, and the queue for closed ones.
@@ -95,7 +95,7 @@ impl Names {
         let taken = dropped
             .iter()
             .filter_map(|(fingerprint, state)| Some((names.remove(&id(*fingerprint))?, *state)));
-        taken.filter(|(_, state)| state.used > 0).map(|(name, state)| name.with(state)).collect()
+        taken.filter_map(|(name, state)| name.closed(state)).collect()
     }
 
     /// Queues a counter whose window has closed.
@@ -108,8 +108,10 @@ impl Names {
 
     /// Queues a counter that continues in its next window.
     pub(super) fn tell_of_rollover(&self, counter: &Counter<'_>, state: State) {
-        if self.closed.is_some() && state.used > 0 {
-            self.tell(Name::of(counter).with(state));
+        if self.closed.is_some()
+            && let Some(closed) = Name::of(counter).closed(state)
+        {
+            self.tell(closed);
         }
     }
 
@@ -119,12 +121,29 @@ impl Names {
     }
 
     /// Returns these counters of a shard with their names.
-    pub(super) fn of(&self, shard: usize, live: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
+    pub(super) fn of(
+        &self,
+        shard: usize,
+        live: &[(Fingerprint, State)],
+        now: Timestamp,
+    ) -> Vec<NamedCounter> {
         let names = self.of_shard(shard);
         let named = |(fingerprint, state): &(Fingerprint, State)| {
-            Some(names.get(&id(*fingerprint))?.clone().with(*state))
+            Some(names.get(&id(*fingerprint))?.clone().live(StoredCounter::Held(*state), now))
         };
         live.iter().filter_map(named).collect()
+    }
+
+    /// Returns this counter of a shard with its name.
+    pub(super) fn live(
+        &self,
+        shard: usize,
+        fingerprint: Fingerprint,
+        stored: StoredCounter,
+        now: Timestamp,
+    ) -> Option<NamedCounter> {
+        let name = self.of_shard(shard).get(&id(fingerprint))?.clone();
+        Some(name.live(stored, now))
     }
 
     /// A panic under the lock, in an allocation for example, leaves the map intact.
@@ -143,9 +162,24 @@ impl Name {
         }
     }
 
-    fn with(self, state: State) -> NamedCounter {
+    /// A fixed window with usage that has closed.
+    fn closed(self, State { level: used, end }: State) -> Option<NamedCounter> {
         let Self { policy, quota, key } = self;
-        NamedCounter { policy, quota, key, used: state.used, window_end: state.end }
+        let is_window = quota.kind() == QuotaKind::Window;
+        (is_window && used > 0).then_some(NamedCounter { policy, quota, key, used, reset_at: end })
+    }
+
+    fn live(self, stored: StoredCounter, now: Timestamp) -> NamedCounter {
+        let Self { policy, quota, key } = self;
+        let (used, reset_at) = match (quota.kind(), stored) {
+            // A fixed window is listed as it is stored: a list moves no counter after the clock has stepped back.
+            (QuotaKind::Window, StoredCounter::Held(state)) => (state.level, state.end),
+            (_, stored) => {
+                let PlacedCounter { standing, .. } = PlacedCounter::elsewhere(&quota, &key, stored, now);
+                (standing.used(), standing.reset_at())
+            }
+        };
+        NamedCounter { policy, quota, key, used, reset_at }
     }
 }
 

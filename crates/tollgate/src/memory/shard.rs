@@ -7,9 +7,9 @@
 use prefetch_index::prefetch_index;
 
 use super::fingerprint::Fingerprint;
-use super::fixed_window::State;
 use super::slot::{Slot, SlotReading, Words};
 use super::slots::{ROW, ROWS, Slots};
+use super::stored::State;
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
 use super::word::{
     EMPTY, FREE, FROZEN, GENERATIONS, TAG_GENERATIONS, generations, is_compact, is_held, is_one_generation,
@@ -517,7 +517,7 @@ mod tests {
                         remove(&mut held, &dropped, now);
                         prop_assert!(room || held.len() == FULL, "no room beside {}", held.len());
                         if room && guard.find(fingerprint).is_none() {
-                            let state = State { used, end: now + Duration::from_millis(end) };
+                            let state = State { level: used, end: now + Duration::from_millis(end) };
                             remove(&mut held, &guard.insert(fingerprint, state, now), now);
                             held.insert((fingerprint.position, fingerprint.tag), state);
                         }

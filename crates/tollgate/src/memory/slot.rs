@@ -1,7 +1,7 @@
 //! A slot: one counter's place in the table.
 
 use super::fingerprint::Fingerprint;
-use super::fixed_window::State;
+use super::stored::State;
 use super::sync::{AtomicU64, Ordering};
 use super::word::{self, EMPTY, FROZEN, TAG_SHIFT};
 

@@ -2,12 +2,17 @@
 
 use smallvec::SmallVec;
 
+use super::decide::decide;
 use super::fingerprint::Fingerprint;
 use super::locked::{LockedStep, Needs, NoRoom};
+use super::logs::places;
+use super::stored::StoredCounter;
 use super::table::Table;
 use super::time::Time;
 use crate::charge::{Charge, CountDenied};
 use crate::clock::Clock;
+use crate::kind::Standing;
+use crate::quota::QuotaKind;
 use crate::quota_state::QuotaState;
 use crate::store::{Full, QuotaStates};
 
@@ -77,17 +82,56 @@ impl<C: Clock> Inner<C> {
     #[inline(never)]
     fn charge_far(&self, charges: &[Charge<'_>], fingerprint: Fingerprint) -> Result<QuotaStates, Full> {
         if let [charge] = charges {
+            if charge.counter().quota().quota().kind() == QuotaKind::Log {
+                return match self.charge_log(charge, fingerprint) {
+                    Some(state) => Ok(QuotaStates::one(state)),
+                    None => self.charge_locked(charges, &[fingerprint]),
+                };
+            }
             return match self.table.charge_found(charge, fingerprint, &self.time) {
                 Some(state) => Ok(QuotaStates::one(state)),
                 None => self.charge_locked(charges, &[fingerprint]),
             };
         }
         let fingerprints = self.fingerprints(charges);
+        if charges.iter().any(|charge| charge.counter().quota().quota().kind() == QuotaKind::Log) {
+            return self.charge_locked(charges, &fingerprints);
+        }
         self.table.prefetch(&fingerprints);
         match self.table.charge_together(charges, &fingerprints, &self.time) {
             Some(counted) => Ok(counted),
             None => self.charge_locked(charges, &fingerprints),
         }
+    }
+
+    /// Charges a log that has room for another entry. A denial writes nothing that counts.
+    fn charge_log(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Option<QuotaState> {
+        let mut logs = self.table.logs.lock(fingerprint);
+        let log = logs.get_mut(&fingerprint)?;
+        let before = places(log.entries.len());
+        let most = places(log.entries.len() + 1);
+        // For an admission, which is usual. What is not needed is given back.
+        if !self.table.take_counters(most - before, most - before) {
+            return None;
+        }
+        // Read under the lock, so that the readings of all steps on a log are in the order of the steps.
+        let now = self.time.precise();
+        let stored = StoredCounter::Log(std::mem::take(&mut log.entries));
+        let outcome = decide(charge, charge.cost().into(), stored, now);
+        let units = outcome.units(charge, outcome.has_room());
+        let (state, after) = outcome.answered(charge, units);
+        log.end = after.reset_at();
+        if let Standing::Log(after) = after {
+            log.entries = after.into_entries();
+        }
+        let kept = places(log.entries.len());
+        if log.entries.is_empty() {
+            logs.remove(&fingerprint);
+            self.table.forget_log(fingerprint, most);
+        } else {
+            self.table.give_back_counters(most.saturating_sub(kept));
+        }
+        Some(state)
     }
 
     fn charge_locked(

@@ -6,13 +6,15 @@ use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter};
-use super::fixed_window::StoredCounter;
+use super::logs::{LogGuards, Logs, StoredLog, log_entries, places};
 use super::names::{NamedCounter, Names, Naming};
 use super::shard::{DroppedCounters, FULL, Guard, Header, Look, Shard};
 use super::slot::SlotReading;
 use super::slots::{ROW, ROWS, SHARD_BYTES, Slots};
+use super::stored::StoredCounter;
 use super::sync::{AtomicI64, AtomicUsize, Backoff, MODELLED, Ordering};
 use super::word::{is_compact, state};
+use crate::kind::Standing;
 use crate::{Counter, Timestamp};
 
 /// Counters for which a shard is planned under a cap on counters, of the 992 that it can hold: 62 % of its slots, so
@@ -36,6 +38,7 @@ pub(super) struct Table {
     /// When a search for closed counters in all shards last found none, in Unix milliseconds.
     looked_through: AtomicI64,
     pub(super) names: Option<Names>,
+    pub(super) logs: Logs,
 }
 
 /// How large a table may grow.
@@ -75,6 +78,7 @@ impl Table {
             hand: AtomicUsize::new(0),
             looked_through: AtomicI64::new(i64::MIN),
             names,
+            logs: Logs::default(),
         }
     }
 
@@ -194,8 +198,44 @@ impl Table {
         self.names.as_ref().map(|names| names.take(shard, &dropped.counters)).unwrap_or_default()
     }
 
+    /// Writes a log into its locked map, or removes it if it is empty. It has taken so many places of the cap.
+    pub(super) fn write_log(
+        &self,
+        logs: &mut LogGuards<'_>,
+        fingerprint: Fingerprint,
+        counter: &Counter<'_>,
+        standing: &Standing,
+        taken: usize,
+    ) {
+        let Some(logs) = logs.of(fingerprint) else { return };
+        let entries = log_entries(standing).clone();
+        self.give_back_counters(taken.saturating_sub(places(entries.len())));
+        if entries.is_empty() {
+            logs.remove(&fingerprint);
+            self.forget_log(fingerprint, 0);
+            return;
+        }
+        let is_new = logs.insert(fingerprint, StoredLog { entries, end: standing.reset_at() }).is_none();
+        if let (true, Some(names)) = (is_new, &self.names) {
+            names.remember(self.shard_index(fingerprint), fingerprint, counter);
+        }
+    }
+
+    /// Gives back the places of a removed log, and forgets its name.
+    pub(super) fn forget_log(&self, fingerprint: Fingerprint, places: usize) {
+        self.give_back_counters(places);
+        if let Some(names) = &self.names {
+            names.remove(self.shard_index(fingerprint), fingerprint);
+        }
+    }
+
+    pub(super) fn forget_logs(&self, removed: Vec<(Fingerprint, usize)>) {
+        removed.into_iter().for_each(|(fingerprint, places)| self.forget_log(fingerprint, places));
+    }
+
     /// Drops the counters whose windows have closed, and returns them with their names.
     pub(super) fn drop_closed(&self, now: Timestamp) -> Vec<NamedCounter> {
+        self.forget_logs(self.logs.drop_closed(now));
         let may_hold_closed = |index: &usize| self.shard_at(*index).may_hold_closed(now);
         let drop_closed = |index: usize| {
             let guard = self.lock_at(index);
@@ -214,6 +254,11 @@ impl Table {
         let pause = (shards / 16) as i64;
         // Relaxed, here and below: hints.
         let looked_through = self.looked_through.load(Ordering::Relaxed);
+        let closed_logs = self.logs.drop_closed(now);
+        if !closed_logs.is_empty() {
+            self.forget_logs(closed_logs);
+            return true;
+        }
         if (0..pause).contains(&now.as_unix_millis().saturating_sub(looked_through)) {
             return false;
         }
@@ -238,9 +283,14 @@ impl Table {
         let names = self.names.as_ref()?;
         let live = |index: usize| {
             let guard = self.lock_at(index);
-            names.of(index, &guard.live(now))
+            names.of(index, &guard.live(now), now)
         };
-        Some((0..self.headers.len()).flat_map(live).collect())
+        let logs = self.logs.all().into_iter();
+        let logs = logs.filter_map(|(fingerprint, entries)| {
+            let stored = StoredCounter::Log(entries);
+            names.live(self.shard_index(fingerprint), fingerprint, stored, now)
+        });
+        Some((0..self.headers.len()).flat_map(live).chain(logs.filter(|log| log.used > 0)).collect())
     }
 
     pub(super) fn give_back_counters(&self, counters: usize) {

@@ -4,17 +4,19 @@
 //! which it takes last, when no other thread can change its counters unnoticed. It uses the coarse one unless the lag
 //! could matter, and the precise one
 //!
-//! - for windows shorter than 250 ticks;
+//! - for logs, for windows shorter than 250 ticks, and for buckets whose units are back sooner than every 12 ticks;
 //! - in the last 12 ticks of a window, which may be over, with or without a counter;
-//! - if a window starts now or later by the coarse reading: a precise one opened it, or its first unit starts it.
+//! - if a window starts now or later by the coarse reading: a precise one opened it, or its first unit starts it;
+//! - for a denial by a bucket or a sliding window, whose usage falls all the time.
 //!
 //! Room is made by the coarse reading alone, whatever decides. So no step drops a counter that another one still
 //! counts.
 
 use super::decide::Outcome;
-use super::fixed_window::Course;
+use super::stored::Course;
 use super::word::clamp;
-use crate::{Charge, Clock, Timestamp};
+use crate::kind::{Bucket, Standing};
+use crate::{Charge, Clock, Quota, QuotaKind, Timestamp, Window};
 
 /// The shortest window that the coarse clock serves, in ticks: one second where a tick is 4 ms.
 const SHORTEST: u64 = 250;
@@ -48,7 +50,7 @@ impl<C: Clock> Time<C> {
 
     /// Decides on one charge by one reading.
     pub(super) fn decide_one(&self, charge: &Charge<'_>, decide: impl Fn(Timestamp) -> Outcome) -> Outcome {
-        self.decide(charge.counter().quota().quota().fixed_millis(), decide)
+        self.decide(self.serves(charge.counter().quota().quota()), decide)
     }
 
     /// Decides on all these charges by one reading.
@@ -57,20 +59,36 @@ impl<C: Clock> Time<C> {
         charges: &[Charge<'_>],
         decide: impl Fn(Timestamp) -> T,
     ) -> T {
-        let lengths = charges.iter().filter_map(|charge| charge.counter().quota().quota().fixed_millis());
-        self.decide(lengths.min(), decide)
+        let serves = charges.iter().all(|charge| self.serves(charge.counter().quota().quota()));
+        self.decide(serves, decide)
     }
 
-    /// Decides by one reading. `shortest` is the length of the shortest window, in milliseconds. Days and longer units
-    /// of a calendar have no fixed length, and are long enough for any clock.
-    fn decide<T: AsRef<[Outcome]>>(&self, shortest: Option<u64>, decide: impl Fn(Timestamp) -> T) -> T {
-        if shortest.is_none_or(|shortest| self.is_coarse_enough(shortest)) {
+    /// Decides by one reading, and by the coarse one only if it serves.
+    fn decide<T: AsRef<[Outcome]>>(&self, serves: bool, decide: impl Fn(Timestamp) -> T) -> T {
+        if serves {
             let outcomes = decide(self.coarse());
             if !outcomes.as_ref().iter().any(|outcome| self.doubts(outcome)) {
                 return outcomes;
             }
         }
         decide(self.precise())
+    }
+
+    /// Returns whether the coarse reading may serve this quota. Days and longer units of a calendar have no fixed length,
+    /// and are long enough for any clock.
+    fn serves(&self, quota: &Quota) -> bool {
+        match (quota.bucket(), quota.fixed_millis()) {
+            _ if quota.kind() == QuotaKind::Log => false,
+            (Some(bucket), _) => self.serves_bucket(bucket),
+            (None, Some(length)) => self.is_coarse_enough(length),
+            (None, None) => true,
+        }
+    }
+
+    /// Returns whether the coarse reading serves a bucket: no more than one unit is back in the time that it may lag.
+    #[inline(always)]
+    pub(super) fn serves_bucket(&self, bucket: Bucket) -> bool {
+        bucket.unit() >= self.doubted.saturating_mul(bucket.parts())
     }
 
     /// Returns whether the coarse reading serves windows of this length, in milliseconds.
@@ -81,11 +99,15 @@ impl<C: Clock> Time<C> {
 
     /// Returns whether a precise reading might decide differently.
     #[inline(always)]
-    pub(super) fn doubts(&self, Outcome { now, standing, .. }: &Outcome) -> bool {
-        let window = standing.window;
-        self.doubted > 0
-            && (window.start() >= *now
-                || window.end().millis_since(*now) < self.doubted
-                || standing.course == Course::MovedBack)
+    pub(super) fn doubts(&self, outcome: &Outcome) -> bool {
+        let Outcome { now, placement, .. } = outcome;
+        let is_near_boundary =
+            |window: Window| window.start() >= *now || window.end().millis_since(*now) < self.doubted;
+        let may_differ = match &placement.standing {
+            Standing::Window(window) => is_near_boundary(window.window),
+            Standing::Burst(_) | Standing::Log(_) => !outcome.has_room(),
+            Standing::Sliding(sliding) => !outcome.has_room() || is_near_boundary(sliding.current()),
+        };
+        self.doubted > 0 && (may_differ || placement.course == Course::MovedBack)
     }
 }

@@ -5,8 +5,8 @@
 //! ```text
 //!  0                  empty: never used
 //!  1                  free: its counter is gone, the slot waits for another
-//!  from 2^60          upper 20 bits of the end │ used (40)              wide
-//!  from 2^63          second (17) │ generation (15) │ used (32)         compact
+//!  from 2^60          upper 20 bits of the end │ level (40)             wide
+//!  from 2^63          second (17) │ generation (15) │ level (32)        compact
 //!  all ones           frozen: another thread is at it
 //! ```
 //!
@@ -17,15 +17,12 @@
 //!  tag (16) │ lower 30 bits of the end │ generation (18)  wide
 //! ```
 //!
-//! In a compact state, everything that a charge changes is in one word, so one compare-and-swap decides. The window
-//! ends
-//! `lead` milliseconds before the second `era * 2^14 + second` of Unix time. For at least thirteen hours, windows follow
-//! each other in one era; then, or if windows are longer, the next one is written under the lock. It fits counts below
+//! In a compact state, everything that a charge changes is in one word, so one compare-and-swap decides. The state ends
+//! `lead` milliseconds before the second `era * 2^14 + second` of Unix time. For at least thirteen hours, states follow
+//! each other in one era; then, or if windows are longer, the next one is written under the lock. It fits levels below
 //! 2^32; larger ones are wide: as small, but changed only under the lock.
-//!
-//! Other kinds of quota may use the lower 32 bits of a compact word as they like.
 
-use super::fixed_window::State;
+use super::stored::State;
 use crate::Timestamp;
 
 pub(super) const EMPTY: u64 = 0;
@@ -39,7 +36,7 @@ pub(super) const TAG_GENERATIONS: u64 = 1 << ERA_SHIFT;
 
 const SECOND_SHIFT: u32 = 47;
 const GENERATION_SHIFT: u32 = 32;
-const COMPACT_USED: u64 = 1 << 32;
+const COMPACT_LEVEL: u64 = 1 << 32;
 const FIRST_SECOND: u64 = 1 << 16;
 /// One less than fits: a frozen slot has the last.
 const LAST_SECOND: u64 = (1 << 17) - 2;
@@ -55,7 +52,7 @@ const ERA: u32 = 14;
 const ERAS: i64 = 1 << 19;
 
 const WIDE: u64 = 1 << 60;
-const WIDE_USED_BITS: u32 = 40;
+const WIDE_LEVEL_BITS: u32 = 40;
 const WIDE_END_BITS: u32 = 30;
 /// Wide ends are counted from this far before 1970, in milliseconds: 17,839 years.
 const WIDE_ORIGIN: i64 = 1 << 49;
@@ -92,7 +89,7 @@ pub(super) const fn is_one_generation(word: u64, tag: u64) -> bool {
 pub(super) const fn open(word: u64, tag: u64) -> State {
     let second = (era(tag) << ERA) + (word >> SECOND_SHIFT).cast_signed();
     let end = Timestamp::from_unix_millis(second * 1000 - lead(tag).cast_signed());
-    State { used: word & (COMPACT_USED - 1), end }
+    State { level: word & (COMPACT_LEVEL - 1), end }
 }
 
 /// The state in both words, if there is a counter.
@@ -104,22 +101,22 @@ pub(super) const fn state(word: u64, tag: u64) -> Option<State> {
         return None;
     }
     let (wide, end_below) = (word - WIDE, tag >> ERA_SHIFT & ((1 << WIDE_END_BITS) - 1));
-    let end = (wide >> WIDE_USED_BITS << WIDE_END_BITS | end_below).cast_signed() - WIDE_ORIGIN;
-    let used = wide & ((1 << WIDE_USED_BITS) - 1);
-    Some(State { used, end: Timestamp::from_unix_millis(end) })
+    let end = (wide >> WIDE_LEVEL_BITS << WIDE_END_BITS | end_below).cast_signed() - WIDE_ORIGIN;
+    let level = wide & ((1 << WIDE_LEVEL_BITS) - 1);
+    Some(State { level, end: Timestamp::from_unix_millis(end) })
 }
 
-/// Returns a compact word with this many more units used, if they fit.
+/// Returns a compact word with a level that is higher by this, if it fits.
 #[inline(always)]
-pub(super) const fn add_used(word: u64, units: u64) -> Option<u64> {
+pub(super) const fn add_level(word: u64, more: u64) -> Option<u64> {
     // A carry into the generation would make it another state.
-    if (word & (COMPACT_USED - 1)) + units < COMPACT_USED { Some(word + units) } else { None }
+    if (word & (COMPACT_LEVEL - 1)) + more < COMPACT_LEVEL { Some(word + more) } else { None }
 }
 
 /// Returns the next compact word for this state, if the tag word can stay.
 pub(super) fn succeed(word: u64, tag: u64, state: State) -> Option<u64> {
     let (second, lead_of_end) = second_and_lead(state.end);
-    let compact = compact(second - (era(tag) << ERA), word >> GENERATION_SHIFT, state.used);
+    let compact = compact(second - (era(tag) << ERA), word >> GENERATION_SHIFT, state.level);
     compact.filter(|_| lead(tag) == lead_of_end)
 }
 
@@ -133,7 +130,7 @@ pub(super) fn pack(kept_tag: u64, state: State, tag_before: u64) -> (u64, u64) {
     let (second, lead) = second_and_lead(state.end);
     // This leaves room for as many seconds as possible.
     let era = (second - FIRST_SECOND.cast_signed()) >> ERA;
-    let (word, below) = match compact(second - (era << ERA), generation, state.used) {
+    let (word, below) = match compact(second - (era << ERA), generation, state.level) {
         Some(word) if (-ERAS..ERAS).contains(&era) => {
             let era = era.cast_unsigned() & (2 * ERAS.cast_unsigned() - 1);
             (word, lead << LEAD_SHIFT | era << ERA_SHIFT | generation)
@@ -153,18 +150,18 @@ pub(super) const fn generations(from: u64, to: u64) -> u64 {
     to.wrapping_sub(from) & (TAG_GENERATIONS - 1)
 }
 
-fn compact(second: i64, generation: u64, used: u64) -> Option<u64> {
+fn compact(second: i64, generation: u64, level: u64) -> Option<u64> {
     let second = u64::try_from(second).ok()?;
-    let fits = (FIRST_SECOND..=LAST_SECOND).contains(&second) && used < COMPACT_USED;
+    let fits = (FIRST_SECOND..=LAST_SECOND).contains(&second) && level < COMPACT_LEVEL;
     let generation = generation & (GENERATIONS - 1);
-    fits.then_some(second << SECOND_SHIFT | generation << GENERATION_SHIFT | used)
+    fits.then_some(second << SECOND_SHIFT | generation << GENERATION_SHIFT | level)
 }
 
 fn wide(state: State, generation: u64) -> (u64, u64) {
     let end = state.end.as_unix_millis().saturating_add(WIDE_ORIGIN);
     let end = end.clamp(0, 2 * WIDE_ORIGIN - 1).cast_unsigned();
     let (above, below) = (end >> WIDE_END_BITS, end & ((1 << WIDE_END_BITS) - 1));
-    let word = WIDE + (above << WIDE_USED_BITS | state.used);
+    let word = WIDE + (above << WIDE_LEVEL_BITS | state.level);
     (word, below << ERA_SHIFT | generation)
 }
 
@@ -198,8 +195,8 @@ mod tests {
     const NOW: i64 = 1_700_000_000_000;
     const YEAR: i64 = 365 * 86_400_000;
 
-    fn state_of(used: u64, end: i64) -> State {
-        State { used, end: Timestamp::from_unix_millis(end) }
+    fn state_of(level: u64, end: i64) -> State {
+        State { level, end: Timestamp::from_unix_millis(end) }
     }
 
     proptest! {
@@ -301,9 +298,9 @@ mod tests {
     #[test]
     fn units_are_added_up_to_the_end_of_their_bits() {
         let (word, tag) = pack(0, state_of((1 << 32) - 2, NOW), 0);
-        let full = add_used(word, 1).unwrap();
+        let full = add_level(word, 1).unwrap();
         assert_eq!(state(full, tag), Some(state_of((1 << 32) - 1, NOW)));
-        assert_eq!(add_used(full, 1), None);
+        assert_eq!(add_level(full, 1), None);
         assert_eq!(succeed(word, tag, state_of(1 << 32, NOW)), None);
     }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 use super::Quota;
+use super::length_text::LengthText;
 use crate::MANUAL;
 
 /// An invalid or conflicting quota: the kind of error and, if the quota was parsed, its place in the text.
@@ -33,18 +34,61 @@ pub enum QuotaErrorKind {
     /// The text has several quotas where one is expected.
     #[error("expected one quota, found several")]
     Several,
-    /// The text means a bucket, as nginx's rates do.
+    /// nginx would delay the requests of this burst.
     #[error(
-        "Tollgate does not space requests evenly yet, as a bucket does; write only the limit and the window \
-         ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
+        "nginx delays the requests of such a burst, and Tollgate does not delay; to admit them at once, add nodelay"
     )]
-    Bucket,
-    /// The text means a sliding window.
+    Delayed,
+    /// The text means a kind of quota in words of another limiter.
+    #[error("write the kind of a quota after its window, such as {0}")]
+    OtherKind(&'static str),
+    /// The word after `~` is not a kind.
+    #[error("unknown kind: expected sliding, log or burst")]
+    UnknownKind,
+    /// The text has two kinds, or something behind one that takes nothing.
     #[error(
-        "Tollgate has no sliding windows yet; against bursts, add a short quota, such as 5/1s,100/1m \
-         ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
+        "unexpected after a kind: a quota has one; burst takes a number, ~burst:20, and log a length, ~log:1s"
     )]
-    SlidingWindow,
+    AfterKind,
+    /// A burst is not a whole number.
+    #[error("the burst must be a whole number, such as burst 20 (~burst alone is as large as the limit)")]
+    InvalidBurst,
+    /// The burst is above 2^40 - 1.
+    #[error("the burst is above 1099511627775 (2^40 - 1)")]
+    BurstTooLarge,
+    /// A full bucket would take more than ten years to drain.
+    #[error("a full bucket would take more than 10 years to drain: lower the burst")]
+    BurstTooSlow,
+    /// The rate of a bucket has too many digits.
+    #[error(
+        "limit and window, divided by their greatest common divisor, must leave a limit of at most 4194304: choose a \
+         rounder limit"
+    )]
+    LimitTooFine,
+    /// A bucket has no windows.
+    #[error("a bucket has no windows that could start anywhere: leave out the anchor")]
+    BurstAnchor,
+    /// Sliding windows have a fixed length and start apart from the keys' first units.
+    #[error("a sliding window has a fixed length, and no anchor but epoch and staggered")]
+    SlidingAnchor,
+    /// A sliding window cannot count so many units.
+    #[error("a sliding window of this length counts up to {0} units; a bucket, ~burst, counts more")]
+    SlidingLimit(u64),
+    /// A log has no windows.
+    #[error("a log has no windows that could start anywhere: leave out the anchor")]
+    LogAnchor,
+    /// The step of a log is no length, or too long.
+    #[error("the step of a log must be a length from 1 ms to the window's, such as ~log:1s")]
+    LogStep,
+    /// A log cannot count so many units.
+    #[error("a log counts up to 16777215 units (2^24 - 1); a bucket, ~burst, counts more")]
+    LogLimit,
+    /// A log could have too many entries.
+    #[error("a log has at most 256 entries: log in steps, ~log:{} or longer", LengthText(*fitting_step))]
+    LogEntries {
+        /// A step with which it has no more, in milliseconds.
+        fitting_step: u64,
+    },
     /// The text means a number of requests at the same time.
     #[error(
         "Tollgate does not limit requests in flight yet ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
@@ -87,21 +131,23 @@ pub enum QuotaErrorKind {
     #[error("at least one quota is needed")]
     NoQuota,
     /// Two quotas of one policy would count the same units on the same counter.
-    #[error("two quotas of one policy have the same window, anchor and zone")]
+    #[error("two quotas of one policy have the same window, kind, anchor and zone")]
     SameWindow,
 }
 
 /// Parts of words by which other limiters name their algorithms, in small letters without separators.
 const ALGORITHMS: [(&[&str], QuotaErrorKind); 3] = [
     (&["inflight", "concurren", "parallel", "simultan"], QuotaErrorKind::InFlight),
-    (&["sliding", "rolling", "movingwindow"], QuotaErrorKind::SlidingWindow),
-    (&["bucket", "gcra", "burst", "leaky", "smooth", "nodelay"], QuotaErrorKind::Bucket),
+    (&["sliding", "rolling", "movingwindow"], QuotaErrorKind::OtherKind("100/1m~sliding or 100/1m~log")),
+    (
+        &["bucket", "gcra", "burst", "leaky", "smooth", "nodelay"],
+        QuotaErrorKind::OtherKind("100/1m~burst:20"),
+    ),
 ];
 
 impl QuotaErrorKind {
-    /// Returns the error for a text that names an algorithm other than fixed windows, such as `5/1m~sliding`, or the
-    /// key
-    /// `burst` of a file.
+    /// Returns the error for a text that names an algorithm in words of another limiter, such as `gcra`, or for such a
+    /// key of a file.
     #[must_use]
     pub fn of_algorithm(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase().replace(['-', '_', ' '], "");

@@ -1,14 +1,24 @@
-//! The written form of a quota: `limit/window` or `limit per window`, then `@anchor` or `@zone`.
+//! The written form of a quota: `limit/window` or `limit per window`, then `~kind`, then `@anchor` or `@zone`.
 //!
-//! The notations of other limiters are read if they mean the same: `10/minute;100/hour` of Flask-Limiter, `5-S` of
-//! ulule/limiter, `5/m` of django-ratelimit. They are printed in our own form. A text that names another algorithm is
-//! an error that says so.
+//! ```text
+//! quota = limit "/" window [ "~" kind ] [ "@" anchor ]
+//! kind  = "sliding" | "burst" [ ":" units ] | "log" [ ":" length ]
+//! ```
+//!
+//! In place of `~` and `:` there may be spaces. The notations of other limiters are read if they mean the same:
+//! `10/minute;100/hour` of Flask-Limiter, `5-S` of ulule/limiter, `5/m` of django-ratelimit. They are printed in our own
+//! form. A text that names an algorithm in other words is an error that says so.
 
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::time::Duration;
 
-use super::{Anchor, CalendarUnit, DAY, HOUR, MINUTE, Quota, QuotaError, QuotaErrorKind, SECOND, Windows};
+use super::length_text::LengthText;
+use super::other_notations::{cl_throttle, nginx};
+use super::{
+    Anchor, BurstSeries, CalendarUnit, DAY, HOUR, MINUTE, Quota, QuotaError, QuotaErrorKind, SECOND, Series,
+};
 
 impl FromStr for Quota {
     type Err = QuotaError;
@@ -46,27 +56,58 @@ impl Quota {
     }
 
     fn read(whole: &Part<'_>) -> Result<Self, QuotaError> {
-        Self::read_windows(whole).map_err(|error| match QuotaErrorKind::of_algorithm(whole.as_str()) {
-            Some(kind) => whole.trim().error(kind),
-            None => error,
-        })
-    }
-
-    fn read_windows(whole: &Part<'_>) -> Result<Self, QuotaError> {
+        if let Some(quota) = nginx(whole.as_str()).or_else(|| cl_throttle(whole.as_str())) {
+            return quota.map_err(|error| whole.trim().error(error.kind()));
+        }
         // The anchor is split off first, because a zone's name may contain a `/` as well.
         let (amount, anchor) = match whole.split_once("@") {
             Some((amount, anchor)) => (amount, Some(anchor.trim())),
             None => (whole.clone(), None),
         };
+        let (amount, kind) = match amount.split_at_kind() {
+            Some((amount, kind, has_tilde)) => {
+                let kind = WrittenKind::read(&kind, has_tilde).map_err(|error| {
+                    let other = QuotaErrorKind::of_algorithm(kind.as_str());
+                    let is_unknown = error.kind() == QuotaErrorKind::UnknownKind;
+                    other.filter(|_| is_unknown).map_or(error, |other| whole.trim().error(other))
+                })?;
+                (amount, Some(kind))
+            }
+            None => (amount, None),
+        };
+        let windows = Self::read_windows(whole, &amount, anchor.as_ref()).map_err(|error| {
+            let named = if kind.is_some() { &amount } else { whole };
+            match QuotaErrorKind::of_algorithm(named.as_str()) {
+                Some(kind) => whole.trim().error(kind),
+                None => error,
+            }
+        })?;
+        match kind {
+            Some(kind) => kind.of(windows).map_err(|error| {
+                let place = match error.kind() {
+                    QuotaErrorKind::BurstAnchor
+                    | QuotaErrorKind::SlidingAnchor
+                    | QuotaErrorKind::LogAnchor => anchor.as_ref(),
+                    _ => None,
+                };
+                place.unwrap_or(&whole.trim()).error(error.kind())
+            }),
+            None => Ok(windows),
+        }
+    }
+
+    /// Reads limit, window and anchor.
+    fn read_windows(
+        whole: &Part<'_>,
+        amount: &Part<'_>,
+        anchor: Option<&Part<'_>>,
+    ) -> Result<Self, QuotaError> {
         let (limit, window) = amount
             .split_once("/")
             .or_else(|| amount.split_at_per())
             .map(|(limit, window)| (limit.trim(), window.trim()))
             .or_else(|| amount.trim().limit_and_letter())
             .ok_or_else(|| whole.trim().error(QuotaErrorKind::MissingSeparator))?;
-        if limit.is_requests() {
-            return Err(whole.trim().error(QuotaErrorKind::Bucket));
-        }
         let value = limit.number().ok_or_else(|| limit.error(QuotaErrorKind::InvalidLimit))?;
         if value > Self::MAX_LIMIT {
             return Err(limit.error(QuotaErrorKind::LimitTooLarge));
@@ -78,36 +119,85 @@ impl Quota {
         }
         match meant_anchor(anchor.as_str()) {
             Some(meant) => Err(anchor.error(QuotaErrorKind::MisspeltAnchor(meant))),
-            None => length.calendar(value, &anchor),
+            None => length.calendar(value, anchor),
         }
     }
 }
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.limit, self.windows)
-    }
-}
-
-impl fmt::Display for Windows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Epoch(millis) => write_length(f, *millis),
-            Self::Staggered(millis) => write_length(f, *millis).and_then(|()| f.write_str("@staggered")),
-            Self::FirstHit(millis) => write_length(f, *millis).and_then(|()| f.write_str("@first_hit")),
-            #[cfg(feature = "calendar")]
-            Self::Calendar(calendar) => write!(f, "{}@{}", calendar.unit().name(), calendar.zone()),
+        write!(f, "{}/{}", self.limit, self.series)?;
+        match &self.series {
+            Series::Burst(BurstSeries { burst: Some(burst), .. }) => write!(f, ":{burst}"),
+            _ => Ok(()),
         }
     }
 }
 
-/// In the largest unit that divides the length.
-fn write_length(f: &mut fmt::Formatter<'_>, millis: u64) -> fmt::Result {
-    let (unit, name) = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s")]
-        .into_iter()
-        .find(|(unit, _)| millis.is_multiple_of(*unit))
-        .unwrap_or((1, "ms"));
-    write!(f, "{}{name}", millis / unit)
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Epoch(millis) => LengthText(*millis).fmt(f),
+            Self::Staggered(millis) => LengthText(*millis).fmt(f).and_then(|()| f.write_str("@staggered")),
+            Self::FirstHit(millis) => LengthText(*millis).fmt(f).and_then(|()| f.write_str("@first_hit")),
+            #[cfg(feature = "calendar")]
+            Self::Calendar(calendar) => write!(f, "{}@{}", calendar.unit().name(), calendar.zone()),
+            Self::Burst(series) => LengthText(series.window).fmt(f).and_then(|()| f.write_str("~burst")),
+            Self::Sliding { window, is_staggered } => {
+                LengthText(*window).fmt(f)?;
+                f.write_str(if *is_staggered { "~sliding@staggered" } else { "~sliding" })
+            }
+            Self::Log { window, step } => {
+                LengthText(*window).fmt(f)?;
+                f.write_str("~log")?;
+                if *step == 1 { Ok(()) } else { write!(f, ":{}", LengthText(*step)) }
+            }
+        }
+    }
+}
+
+/// A kind of quota, as written.
+enum WrittenKind {
+    Sliding,
+    /// A bucket; without a number, its burst is the limit.
+    Burst(Option<u64>),
+    /// A log; without a step, it is exact.
+    Log(Option<Duration>),
+}
+
+impl WrittenKind {
+    /// Without `~`, a burst needs a number: `100/1m burst` may be meant as one of any size.
+    fn read(text: &Part<'_>, has_tilde: bool) -> Result<Self, QuotaError> {
+        let text = text.trim();
+        let letters = text.as_str().bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (name, rest) = text.split_at(letters);
+        let after = rest.as_str().strip_prefix([':', ' ']).map(|after| rest.end(after.len()).trim());
+        match (name.as_str().to_ascii_lowercase().as_str(), after) {
+            ("sliding", None) if rest.is_empty() => Ok(Self::Sliding),
+            ("burst", None) if rest.is_empty() && has_tilde => Ok(Self::Burst(None)),
+            ("burst", None) if rest.is_empty() => Err(text.error(QuotaErrorKind::InvalidBurst)),
+            ("burst", Some(burst)) => match burst.number() {
+                Some(burst) => Ok(Self::Burst(Some(burst))),
+                None => Err(burst.error(QuotaErrorKind::InvalidBurst)),
+            },
+            ("log", None) if rest.is_empty() => Ok(Self::Log(None)),
+            ("log", Some(step)) => {
+                let length = Length::read(&step).map_err(|error| step.error(error.kind()))?;
+                let millis = length.millis().ok_or_else(|| step.error(QuotaErrorKind::LogStep))?;
+                Ok(Self::Log(Some(Duration::from_millis(millis))))
+            }
+            ("sliding" | "burst" | "log", _) => Err(rest.error(QuotaErrorKind::AfterKind)),
+            _ => Err(text.error(QuotaErrorKind::UnknownKind)),
+        }
+    }
+
+    fn of(&self, windows: Quota) -> Result<Quota, QuotaError> {
+        match self {
+            Self::Sliding => windows.sliding(),
+            Self::Burst(burst) => windows.with_burst(*burst),
+            Self::Log(step) => windows.with_log(step.unwrap_or(Duration::from_millis(1))),
+        }
+    }
 }
 
 fn named_anchor(name: &str) -> Option<Anchor> {
@@ -167,6 +257,32 @@ impl<'a> Part<'a> {
         Some((part(self.range.start..at), part(at + "per".len()..self.range.end)))
     }
 
+    /// The parts before and after `~`, or before and at the first word for a kind, with whether there is a `~`.
+    fn split_at_kind(&self) -> Option<(Self, Self, bool)> {
+        if let Some((amount, kind)) = self.split_once("~") {
+            return Some((amount, kind, true));
+        }
+        let lower = self.as_str().to_ascii_lowercase();
+        let at = [" sliding", " burst", " log"].iter().filter_map(|word| lower.find(word)).min()?;
+        let (amount, kind) = self.split_at(at);
+        Some((amount, kind, false))
+    }
+
+    fn split_at(&self, bytes: usize) -> (Self, Self) {
+        let at = self.range.start + bytes;
+        let part = |range| Part { text: self.text, range };
+        (part(self.range.start..at), part(at..self.range.end))
+    }
+
+    /// The last so many bytes.
+    fn end(&self, bytes: usize) -> Self {
+        Part { text: self.text, range: self.range.end - bytes..self.range.end }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
     fn trim(&self) -> Self {
         let start = self.range.end - self.as_str().trim_start().len();
         let end = start + self.as_str().trim().len();
@@ -196,13 +312,6 @@ impl<'a> Part<'a> {
             _ => return None,
         };
         limit.number().map(|_| (limit, Part { text: unit, range: 0..unit.len() }))
-    }
-
-    /// Returns whether it is `10r`, as nginx writes it.
-    fn is_requests(&self) -> bool {
-        let text = self.as_str().strip_prefix("rate=").unwrap_or(self.as_str());
-        text.strip_suffix('r')
-            .is_some_and(|limit| limit.bytes().all(|byte| byte.is_ascii_digit()) && !limit.is_empty())
     }
 
     /// Only digits. A value that does not fit becomes the largest number, which is above every bound.
@@ -246,11 +355,18 @@ impl<'a> Length<'a> {
         Ok(Self { count, unit: known, whole: whole.clone() })
     }
 
+    /// `None` if it is of no fixed length.
+    fn millis(&self) -> Option<u64> {
+        match self.unit {
+            Unit::Fixed(millis, _) => Some(self.count.unwrap_or(1).saturating_mul(millis)),
+            Unit::Calendar(_) => None,
+        }
+    }
+
     fn fixed(&self, limit: u64) -> Result<Quota, QuotaError> {
-        let Unit::Fixed(millis, _) = self.unit else {
+        let Some(millis) = self.millis() else {
             return Err(self.whole.error(QuotaErrorKind::NeedsZone));
         };
-        let millis = self.count.unwrap_or(1).saturating_mul(millis);
         Quota::from_millis(limit, millis).map_err(|error| self.whole.error(error.kind()))
     }
 

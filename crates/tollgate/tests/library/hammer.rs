@@ -271,7 +271,7 @@ fn the_hook_is_told_before_a_counter_is_dropped() {
     ladder.clock.advance(SCALE);
     ladder.inc("first", 1);
     let counter = next();
-    let told = (&*counter.policy, counter.key, counter.used, counter.window_end.as_unix_millis());
+    let told = (&*counter.policy, counter.key, counter.used, counter.reset_at.as_unix_millis());
     assert_eq!(told, ("ladder", "first".into(), 3, end));
     ladder.inc("second", 4);
     ladder.clock.advance(SCALE);

@@ -544,7 +544,7 @@ fn a_limiter_needs_a_quota_and_no_two_on_the_same_counters() {
     assert_eq!((error.kind(), error.range()), (QuotaErrorKind::SameWindow, None));
     assert_eq!(
         error.to_string(),
-        "quotas `5/1m` and `9/1m`: two quotas of one policy have the same window, anchor and zone"
+        "quotas `5/1m` and `9/1m`: two quotas of one policy have the same window, kind, anchor and zone"
     );
     let apart =
         Limiter::builder("apart").quota(Quota::per_minute(5)).quota("9/60s@first_hit".parse().unwrap());

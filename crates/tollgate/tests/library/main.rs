@@ -8,6 +8,7 @@ mod conformance;
 mod fallback;
 mod hammer;
 mod keys;
+mod kinds;
 mod limiter;
 mod model;
 mod quota_text;

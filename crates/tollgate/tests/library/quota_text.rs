@@ -159,25 +159,64 @@ fn an_error_says_what_is_wrong_and_where() {
             "quota ` 10/minute,100/hour`, column 2: expected one quota, found several",
         ),
         (
-            "10r/s",
-            Bucket,
-            0..5,
-            "quota `10r/s`, column 1: Tollgate does not space requests evenly yet, as a bucket does; write only \
-             the limit and the window (docs/choosing.md#what-tollgate-cannot-do-yet)",
+            "rate=30r/m burst=5",
+            Delayed,
+            0..18,
+            "quota `rate=30r/m burst=5`, column 1: nginx delays the requests of such a burst, and Tollgate does not \
+             delay; to admit them at once, add nodelay",
         ),
         (
-            "rate=30r/m",
-            Bucket,
-            0..10,
-            "quota `rate=30r/m`, column 1: Tollgate does not space requests evenly yet, as a bucket does; write \
-             only the limit and the window (docs/choosing.md#what-tollgate-cannot-do-yet)",
+            " 5/1m~slide",
+            UnknownKind,
+            6..11,
+            "quota ` 5/1m~slide`, column 7: unknown kind: expected sliding, log or burst",
         ),
         (
-            " 5/1m~sliding",
-            SlidingWindow,
-            1..13,
-            "quota ` 5/1m~sliding`, column 2: Tollgate has no sliding windows yet; against bursts, add a short quota, \
-             such as 5/1s,100/1m (docs/choosing.md#what-tollgate-cannot-do-yet)",
+            "5/1m~sliding~burst",
+            AfterKind,
+            12..18,
+            "quota `5/1m~sliding~burst`, column 13: unexpected after a kind: a quota has one; burst takes a number, \
+             ~burst:20, and log a length, ~log:1s",
+        ),
+        (
+            "5/1m burst",
+            InvalidBurst,
+            5..10,
+            "quota `5/1m burst`, column 6: the burst must be a whole number, such as burst 20 (~burst alone is as \
+             large as the limit)",
+        ),
+        (
+            "10/1s~burst:20@first_hit",
+            BurstAnchor,
+            15..24,
+            "quota `10/1s~burst:20@first_hit`, column 16: a bucket has no windows that could start anywhere: leave \
+             out the anchor",
+        ),
+        (
+            "5000011/1s~burst",
+            LimitTooFine,
+            0..16,
+            "quota `5000011/1s~burst`, column 1: limit and window, divided by their greatest common divisor, must \
+             leave a limit of at most 4194304: choose a rounder limit",
+        ),
+        (
+            "10/1s~burst:4294967296000",
+            BurstTooLarge,
+            0..25,
+            "quota `10/1s~burst:4294967296000`, column 1: the burst is above 1099511627775 (2^40 - 1)",
+        ),
+        (
+            "1000/1h~log",
+            LogEntries { fitting_step: 15_000 },
+            0..11,
+            "quota `1000/1h~log`, column 1: a log has at most 256 entries: log in steps, ~log:15s or longer",
+        ),
+        (
+            "2000000/1m~sliding",
+            SlidingLimit(1_000_000),
+            0..18,
+            "quota `2000000/1m~sliding`, column 1: a sliding window of this length counts up to 1000000 units; a \
+             bucket, ~burst, counts more",
         ),
         (
             "5 in flight",
@@ -301,13 +340,11 @@ fn an_error_says_what_is_wrong_and_where() {
 fn the_error_for_another_algorithm_says_so() {
     use QuotaErrorKind::*;
     for (written, kind) in [
-        ("10r/s burst=20", Bucket),
-        ("5/1m~burst", Bucket),
-        ("5/1m@token-bucket", Bucket),
-        ("5/1m@GCRA", Bucket),
-        ("5/1m@sliding_window", SlidingWindow),
-        ("100 per minute (rolling)", SlidingWindow),
-        ("100/1m@moving-window", SlidingWindow),
+        ("5/1m@token-bucket", OtherKind("100/1m~burst:20")),
+        ("5/1m@GCRA", OtherKind("100/1m~burst:20")),
+        ("5/1m@sliding_window", OtherKind("100/1m~sliding or 100/1m~log")),
+        ("100 per minute (rolling)", OtherKind("100/1m~sliding or 100/1m~log")),
+        ("100/1m@moving-window", OtherKind("100/1m~sliding or 100/1m~log")),
         ("5~in_flight", InFlight),
         ("10 concurrent", InFlight),
         ("10/concurrency", InFlight),
@@ -318,6 +355,25 @@ fn the_error_for_another_algorithm_says_so() {
     }
     let page = include_str!("../../../../docs/choosing.md");
     assert!(page.contains("\n## What Tollgate cannot do yet\n"), "the errors link to this section");
+}
+
+/// nginx and redis-cell admit one request more than the burst that they write.
+#[test]
+fn buckets_of_other_limiters_are_read_with_the_burst_that_they_admit() {
+    for (read, written) in [
+        ("10r/s", "10/1s~burst:1"),
+        ("rate=30r/m", "30/1m~burst:1"),
+        ("rate=10r/s burst=20 nodelay", "10/1s~burst:21"),
+        ("10r/s burst=0", "10/1s~burst:1"),
+        ("CL.THROTTLE user123 15 30 60", "30/1m~burst:16"),
+        ("cl.throttle user123 15 30 60 1", "30/1m~burst:16"),
+    ] {
+        assert_eq!(read.parse::<Quota>().map(|quota| quota.to_string()), Ok(written.to_owned()), "{read}");
+    }
+    for read in ["10r/h", "rate=r/s", "10r/s burst", "CL.THROTTLE user 15 30", "CL.THROTTLE user 15 30 60 2"]
+    {
+        assert!(read.parse::<Quota>().is_err(), "{read}");
+    }
 }
 
 #[test]

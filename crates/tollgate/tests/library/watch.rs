@@ -79,7 +79,7 @@ fn the_hook_is_told_when_a_key_comes_again() {
     assert!(limiter.check("alice").unwrap().is_allowed());
     let told = next(&closed);
     assert_eq!((told.key, told.used), ("alice".into(), 7));
-    assert_eq!(told.window_end, first.quotas()[0].window().unwrap().end());
+    assert_eq!(told.reset_at, first.quotas()[0].window().unwrap().end());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-local others
+local others, kinds
 local key = 0
 for group = 1, #ARGV do
   -- Unpacks the first counter, which is nearly always the only one, together with the fields before it.
@@ -11,6 +11,8 @@ for group = 1, #ARGV do
   for i = 1, counters do
     if i > 1 then spelt, one, other, windows, a, b, at = from_packed('<sddsdd', ARGV[group], at) end
     unit = spelt + 0
+    local kind, highest = (windows == 'burst' or windows == 'sliding' or windows == 'log') and windows, nil
+    if windows == 'burst' then highest, at = from_packed('<d', ARGV[group], at) end
     local is_open = windows == 'open'
     if windows == 'grid' or is_open then
       windows, start = 'grid', now - (now - a) % b
@@ -20,14 +22,20 @@ for group = 1, #ARGV do
       suffices = is_open and number > 0
     elseif windows == 'first_hit' then
       start, expiry, length = nil, nil, b
+    elseif kind then
+      kinds = kinds or other_kinds(now, call, try, GRACE, fit, charged)
     else
       start, expiry, length = a, b + GRACE, b - a
       -- After a step back, a refund may name a window that has not begun.
       stale = stale or now < a - (op == 'refund' and GRACE or 0) or now >= b
     end
-    if counters > 1 or op == 'record' or op == 'deny' then
+    if counters > 1 or op == 'record' or op == 'deny' or kind then
       asked = asked or {}
       asked[i] = { unit, one, other, windows, expiry, length }
+      if kind then
+        asked[i].kind, asked[i].a, asked[i].b, asked[i].highest = kind, a, b, highest
+        asked[i].unit, asked[i].one, asked[i].other = unit, one, other
+      end
     end
   end
   if not stale and not asked and (op == 'charge' or op == 'renew' or op == 'look') then
@@ -67,12 +75,14 @@ for group = 1, #ARGV do
         said = said + 1
         reply[said] = count
       else
-        others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED)
+        others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged, kinds)
         said = others.charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)
       end
     end
+  elseif not stale and counters == 1 and asked and asked[1].kind then
+    said = kinds.singles(reply, said, op, times, requests, key, asked[1])
   else
-    others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED)
+    others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged, kinds)
     if stale then
       -- If the key names the window, a refund cannot concern another one.
       local fault = op == 'refund' and windows == 'named' and CLOSED or STALE

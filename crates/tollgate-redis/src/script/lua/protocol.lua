@@ -19,19 +19,28 @@
 --     windows, a, b
 --              grid: each b ms, one of them from a on;  open: the same, and the one from a on is probably open;
 --              first_hit: b ms from the first unit;  given: from a to b;
---              named: from a to b, and the key names the window
+--              named: from a to b, and the key names the window;
+--              burst: a unit takes a / b ms, and the highest level follows;
+--              sliding: each b ms, one of them from a on;  log: in steps of a ms, for b ms after a step's last one
 --
 -- The reply is a flat list of integers, which is cheaper to write and to read than a nested one. It has the time, then
 -- for each request and counter the count before the step, or a fault. For a first_hit counter, the end of its window
 -- follows. For any other counter whose window has not begun, there are three: LATER, the count, and the end of its
--- window. A refund of a window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the
--- key names the window. The caller computes the new counts from these.
+-- window. A bucket has its level. A sliding window has the units of the current window and of the one before, and the
+-- start of the current one. A log has the number of its entries, then the step and the units of each. A refund of a
+-- window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the key names the window.
+-- The caller computes the new counts from these.
 --
 -- A counter is an integer that expires a second after its window ends, so its expiry tells its window. If the windows
 -- are on a grid and last a second or more, the last 13 digits are the count, and those before them are a number of the
 -- window. So one command both charges a counter and finds out whether its window is open. The number decides, because
 -- MIGRATE, which moves the remaining life of a key, may shift the expiry. If the key names the window, other programs
 -- may share the counter and let it expire later; its expiry then tells nothing.
+--
+-- Of other kinds, the value alone tells the state. A bucket is the instant at which all units are back, in milliseconds
+-- and seven digits that are rounded up. A sliding window is its start, the units in it and, if there are some, those of
+-- the window before. A log is its first step and the units in it, and then the distance to each next step and its units.
+-- They expire a second after nothing counts any more.
 --
 -- The clock may step back. A step of up to a second reopens nothing: the counter of a closed window still exists, and a
 -- counter whose window has not begun stays in it. After a longer step, the first operation on a counter takes it, with

@@ -1,6 +1,6 @@
 -- Everything off the fast path. Lua creates functions at each call of a script, and few calls need these. This function
 -- captures no variables, because each one would have to be created as well.
-local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED)
+local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged, kinds)
   local NO_COUNT, LATER = -2, -4
   -- PEXPIRETIME of a key that stays.
   local NO_EXPIRY = -1
@@ -53,20 +53,6 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
       end
     end
     return count, ends, due, held
-  end
-
-  -- Returns how many times, up to `times`, a unit fits into the room.
-  local function fit(times, unit, room)
-    if room < (unit > 0 and unit or 1) then return 0 end
-    if room >= unit * times then return times end
-    return math.floor(room / unit)
-  end
-
-  -- Returns the count after this many charges and denials.
-  local function charged(count, unit, admitted, denied, counted)
-    count = count + admitted * unit
-    if denied > 0 and unit > 0 and count + unit > counted then count = count + denied * unit end
-    return count <= MOST and count or MOST
   end
 
   -- Changes a counter from `before` to `after`, until it is due, with the number of that window.
@@ -171,14 +157,19 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
   end
 
   -- Charges, records, denies or looks at several counters for each request. `asked` has the unit, limit, counted,
-  -- windows, expiry and length of each counter.
+  -- windows, expiry and length of each counter, or of another kind what the functions for these need.
   local function take_several(said, op, times, requests, key, counters, asked)
     local count, ends, due, held = {}, {}, {}, {}
     for _ = 1, requests do
       local admitted, fault = times, nil
       for i = 1, counters do
         local unit, limit, _, windows, expiry, length = unpack(asked[i], 1, 6)
-        count[i], ends[i], due[i], held[i] = read(KEYS[key + i], windows, expiry, length)
+        if asked[i].kind then
+          held[i] = kinds.read(KEYS[key + i], asked[i])
+          count[i] = held[i] and held[i].used
+        else
+          count[i], ends[i], due[i], held[i] = read(KEYS[key + i], windows, expiry, length)
+        end
         if not count[i] then
           fault = NO_COUNT
         else
@@ -189,9 +180,14 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
         local unit, _, counted, windows, expiry, length = unpack(asked[i], 1, 6)
         if not fault then
           local after = charged(count[i], unit, admitted, times - admitted, counted)
-          write(KEYS[key + i], count[i], after, ends[i], due[i], held[i], windows, length)
+          if asked[i].kind then
+            said = kinds.say(reply, said, asked[i], held[i])
+            kinds.write(KEYS[key + i], asked[i], held[i], after - count[i])
+          else
+            write(KEYS[key + i], count[i], after, ends[i], due[i], held[i], windows, length)
+          end
         end
-        said = say(said, fault or count[i], windows, expiry, due[i])
+        if fault or not asked[i].kind then said = say(said, fault or count[i], windows, expiry, due[i]) end
       end
       key = key + counters
     end

@@ -128,7 +128,7 @@ impl Edge {
     }
 }
 
-/// Whole seconds until the window of the quota that decided ends, at least 1; `None` if no quota did.
+/// Whole seconds until the quota that decided has more units, at least 1; `None` if no quota did.
 fn seconds_left(decision: &PolicyDecision) -> Option<u64> {
-    decision.quota().map(|deciding| tollgate::whole_seconds(deciding.state.reset_after()))
+    decision.quota().map(|deciding| tollgate::whole_seconds(deciding.state.more_after()))
 }

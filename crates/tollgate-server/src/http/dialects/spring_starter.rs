@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tollgate::{Source, Timestamp, whole_seconds};
 use tollgate_policy::{Attributes, PolicyDecision};
-use tollgate_wire::headers::HeaderFormat;
+use tollgate_wire::headers::{HeaderFormat, window_length};
 
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
@@ -94,14 +94,14 @@ struct SpringDenial<'a> {
     remaining_time: Option<u64>,
     /// The same.
     retry_after: Option<u64>,
-    /// Milliseconds until the window ends.
+    /// Milliseconds until there are more units.
     reset_after: u64,
 }
 
 impl SpringAdmission {
     fn new(decision: &PolicyDecision) -> Self {
         let is_counted = decision.source() != Source::Fallback;
-        let reset_after = decision.quota().map(|deciding| millis(deciding.state.reset_after()).max(1));
+        let reset_after = decision.quota().map(|deciding| millis(deciding.state.more_after()).max(1));
         Self { allowed: true, remaining_time: is_counted.then_some(0), retry_after: None, reset_after }
     }
 }
@@ -118,7 +118,7 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
     }
     let deciding = decision.quota()?;
     let (name, limit) = (deciding.policy.name(), deciding.state.limit());
-    let window = deciding.state.window()?.length();
+    let window = window_length(deciding.quota, deciding.state)?;
     let status = reply::deny_status(decision);
     let denied = SpringDenial {
         kind: "about:blank",
@@ -133,7 +133,7 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
         allowed: false,
         remaining_time: deciding.state.retry_after().map(millis),
         retry_after: deciding.state.retry_after().map(millis),
-        reset_after: millis(deciding.state.reset_after()).max(1),
+        reset_after: millis(deciding.state.more_after()).max(1),
     };
     Some(reply::problem(status, &denied))
 }

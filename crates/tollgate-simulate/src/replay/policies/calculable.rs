@@ -1,6 +1,6 @@
 //! Quotas of which the denials of every limit follow from the windows of their clients.
 
-use tollgate::{Anchor, CountDenied, PolicyQuota};
+use tollgate::{Anchor, CountDenied, PolicyQuota, QuotaKind};
 use tollgate_policy::{Cost, Mode, Policies, Policy, PolicyKind};
 
 use crate::role::Role;
@@ -20,5 +20,12 @@ pub(crate) fn is_calculable(policies: &Policies, policy: &Policy, role: Role, qu
     };
     let is_apart = || !policies.as_slice().iter().filter(decides).any(|other| other.overlaps(policy));
     let opens = quota.quota().limit() > 0 || quota.quota().anchor() != Anchor::FirstHit;
-    takes_one && opens && quota.count_denied() == CountDenied::No && is_alone && is_fixed && is_apart()
+    let is_window = quota.quota().kind() == QuotaKind::Window;
+    is_window
+        && takes_one
+        && opens
+        && quota.count_denied() == CountDenied::No
+        && is_alone
+        && is_fixed
+        && is_apart()
 }

@@ -236,7 +236,7 @@ impl System {
         let (Some(scope), Some(key)) = (scope, key) else {
             panic!("a name that no counter has: {counter:?}");
         };
-        Named { scope, key, used: counter.used, end: counter.window_end.as_unix_millis() }
+        Named { scope, key, used: counter.used, end: counter.reset_at.as_unix_millis() }
     }
 }
 

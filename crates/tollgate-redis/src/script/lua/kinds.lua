@@ -1,0 +1,229 @@
+
+-- Returns how many times, up to `times`, a unit fits into the room.
+local function fit(times, unit, room)
+  if room < (unit > 0 and unit or 1) then return 0 end
+  if room >= unit * times then return times end
+  return math.floor(room / unit)
+end
+
+-- Returns the count after this many charges and denials.
+local function charged(count, unit, admitted, denied, counted)
+  count = count + admitted * unit
+  if denied > 0 and unit > 0 and count + unit > counted then count = count + denied * unit end
+  return count <= MOST and count or MOST
+end
+
+-- Buckets, sliding windows and logs. Like the rest of what is unusual, this captures no variables but the two functions above.
+local function other_kinds(now, call, try, GRACE, fit, charged)
+  local MOST_LOGGED = 16777215
+  -- Returns a bucket: how much is used, and its level, the time until all units are back in parts of a millisecond.
+  -- Returns nil if the value is none. A level above the highest is lowered, which a step has to write.
+  local function bucket(value, unit_time, parts, highest)
+    if not value then return { used = 0, level = 0 } end
+    if type(value) ~= 'string' then return nil end
+    local whole, digits = string.match(value, '^(%d+)%.?(%d*)$')
+    if not whole or #whole > 15 or #digits ~= 0 and #digits ~= 7 then return nil end
+    local level = (whole - now) * parts
+    -- Rounded up when it was written, so rounding down gives the parts exactly.
+    if digits ~= '' then level = level + math.floor(digits * parts / 1e7) end
+    if level <= 0 then return { used = 0, level = 0, exists = true } end
+    local is_moved = level > highest
+    if is_moved then level = highest end
+    return { used = math.ceil(level / unit_time), level = level, exists = true, is_moved = is_moved }
+  end
+
+  -- Returns a sliding window: how much is used, the units of the current window and of the one before, and the start of
+  -- the current one. Returns nil if the value is none.
+  local function sliding(value, origin, length, most)
+    local start = now - (now - origin) % length
+    local current, previous, exists, is_moved = 0, 0, false, false
+    if value then
+      if type(value) ~= 'string' then return nil end
+      local began, first, second = string.match(value, '^(%d+) (%d+) ?(%d*)$')
+      if not began or #began > 15 or #first > 7 or #second > 7 then return nil end
+      began, first, second = began + 0, first + 0, second == '' and 0 or second + 0
+      if (began - origin) % length ~= 0 then return nil end
+      exists = true
+      if began == start or began > start and began <= now + GRACE then
+        start, current, previous = began, first, second
+      elseif began + length == start then
+        previous = first
+      elseif began > start then
+        current, is_moved = math.min(first + second, most), true
+      end
+    end
+    local left = length - math.max(now - start, 0)
+    local used = current + math.ceil(previous * left / length)
+    return { used = used, current = current, previous = previous, start = start, exists = exists, is_moved = is_moved }
+  end
+
+  -- Returns a log: how much is used, and its steps and their units, the oldest first. Returns nil if the value is none.
+  -- Steps after the current one, which a clock that has stepped back leaves, are moved into it.
+  local function log(value, step, length)
+    local steps, units, count, used, is_moved = {}, {}, 0, 0, false
+    if value then
+      if type(value) ~= 'string' or not string.find(value, '^%d+ %d+') or string.find(value, '[^%d ]') then return nil end
+      local current, at = math.floor(now / step), 0
+      for distance, number in string.gmatch(value, '(%d+) (%d+)') do
+        if #distance > 15 or #number > 8 then return nil end
+        at, number = at + distance, number + 0
+        local ahead = at > current
+        if now < (at + 1) * step - 1 + length then
+          if not (ahead and steps[count] == current) then
+            count = count + 1
+            steps[count], units[count] = ahead and current or at, 0
+          end
+          units[count] = units[count] + number
+          used = used + number
+          is_moved = is_moved or ahead
+        end
+      end
+    end
+    return { used = used, steps = steps, units = units, count = count, exists = value, is_moved = is_moved }
+  end
+
+  -- Returns a counter of one of these kinds. `value` is its value, if already known.
+  local function read(key, asked, value)
+    value = value or try('GET', key)
+    if asked.kind == 'burst' then return bucket(value, asked.a, asked.b, asked.highest) end
+    if asked.kind == 'log' then return log(value, asked.a, asked.b) end
+    asked.most = asked.most or math.min(1000000, math.floor(4503599627370496 / asked.b))
+    return sliding(value, asked.a, asked.b, asked.most)
+  end
+
+  -- Writes a counter that is used so much more, or so much less.
+  local function write(key, asked, counter, more)
+    if more == 0 and not counter.is_moved then return end
+    if asked.kind == 'burst' then
+      local level = math.max(0, math.min(counter.level + more * asked.a, asked.highest))
+      if level == 0 then return call('DEL', key) end
+      local parts = level % asked.b
+      local whole = now + (level - parts) / asked.b
+      if parts == 0 then return call('SET', key, string.format('%.0f', whole), 'PXAT', whole + GRACE) end
+      local digits = string.format('%.0f.%07.0f', whole, math.ceil(parts * 1e7 / asked.b))
+      return call('SET', key, digits, 'PXAT', whole + 1 + GRACE)
+    end
+    if asked.kind == 'log' then
+      local steps, units, count = counter.steps, counter.units, counter.count
+      local current = math.floor(now / asked.a)
+      more = math.min(more, MOST_LOGGED - counter.used)
+      if more > 0 then
+        if steps[count] ~= current then
+          count = count + 1
+          steps[count], units[count] = current, 0
+        end
+        units[count] = units[count] + more
+      end
+      if count == 0 then return call('DEL', key) end
+      -- The oldest of too many leave later, with the next ones.
+      local first = 1
+      while count - first >= 256 do
+        units[first + 1], first = units[first + 1] + units[first], first + 1
+      end
+      local text, before = {}, 0
+      for i = first, count do
+        text[#text + 1] = string.format('%.0f %.0f', steps[i] - before, units[i])
+        before = steps[i]
+      end
+      return call('SET', key, table.concat(text, ' '), 'PXAT', (before + 1) * asked.a - 1 + asked.b + GRACE)
+    end
+    local current = math.min(counter.current + more, asked.most)
+    local text = string.format(counter.previous > 0 and '%.0f %.0f %.0f' or '%.0f %.0f', counter.start, current, counter.previous)
+    call('SET', key, text, 'PXAT', counter.start + 2 * asked.b + GRACE)
+  end
+
+  -- Writes a counter with exactly this usage.
+  local function set(key, asked, counter, used)
+    if asked.kind == 'burst' then
+      local level = math.min(used * asked.a, asked.highest)
+      if level == counter.level and not counter.is_moved then return end
+      counter.level, counter.is_moved = level, true
+    elseif asked.kind == 'log' then
+      if not counter.exists and used == 0 then return end
+      counter.used, counter.count, counter.steps, counter.units, counter.is_moved = 0, 0, {}, {}, true
+      return write(key, asked, counter, used)
+    else
+      used = math.min(used, asked.most)
+      if used == counter.current and counter.previous == 0 and not counter.is_moved then return end
+      counter.current, counter.previous, counter.is_moved = used, 0, true
+    end
+    write(key, asked, counter, 0)
+  end
+
+  -- Gives back units of the marked charge, as far as they are still used.
+  local function refund(key, asked, counter, units, mark)
+    local given = 0
+    if asked.kind == 'burst' then
+      given = math.min(units, counter.used, math.max(0, math.floor((mark - now) * asked.b / asked.a)))
+      write(key, asked, counter, -given)
+      return
+    end
+    if asked.kind == 'log' then
+      local step = math.floor(mark / asked.a)
+      for i = 1, counter.count do
+        if counter.steps[i] == step then
+          given = math.min(units, counter.units[i])
+          counter.units[i] = counter.units[i] - given
+          if counter.units[i] == 0 then
+            table.remove(counter.steps, i)
+            table.remove(counter.units, i)
+            counter.count = counter.count - 1
+          end
+          break
+        end
+      end
+    elseif mark == counter.start then
+      given = math.min(units, counter.current)
+      counter.current = counter.current - given
+    elseif mark + asked.b == counter.start then
+      given = math.min(units, counter.previous)
+      counter.previous = counter.previous - given
+    end
+    counter.is_moved = counter.is_moved or given > 0
+    write(key, asked, counter, 0)
+  end
+
+  -- Adds a counter before the step to the reply, and returns the new length.
+  local function say(reply, said, asked, counter)
+    if asked.kind == 'burst' then
+      reply[said + 1] = counter.level
+      return said + 1
+    end
+    if asked.kind == 'log' then
+      reply[said + 1] = counter.count
+      for i = 1, counter.count do reply[said + 2 * i], reply[said + 2 * i + 1] = counter.steps[i], counter.units[i] end
+      return said + 2 * counter.count + 1
+    end
+    reply[said + 1], reply[said + 2], reply[said + 3] = counter.current, counter.previous, counter.start
+    return said + 3
+  end
+
+  -- Takes requests of one counter each.
+  local function singles(reply, said, op, times, requests, key, asked)
+    local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
+    for i = 1, requests do
+      local name = KEYS[key + i]
+      local counter = read(name, asked, values and values[i])
+      if not counter then
+        said = said + 1
+        reply[said] = -2
+      else
+        said = say(reply, said, asked, counter)
+        if op == 'set' then
+          set(name, asked, counter, asked.one)
+        elseif op == 'reset' then
+          call('DEL', name)
+        elseif op == 'refund' then
+          refund(name, asked, counter, asked.unit, asked.one)
+        else
+          local admitted = op == 'record' and times or op == 'deny' and 0 or fit(times, asked.unit, asked.one - counter.used)
+          local after = charged(counter.used, asked.unit, admitted, times - admitted, asked.other)
+          write(name, asked, counter, after - counter.used)
+        end
+      end
+    end
+    return said
+  end
+
+  return { read = read, write = write, say = say, singles = singles }
+end

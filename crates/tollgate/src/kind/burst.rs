@@ -1,0 +1,213 @@
+//! The bucket, `100/1m~burst:20`: up to `burst` units at once, and the limit in each window's length over time.
+//!
+//! The token bucket, the leaky bucket as a meter and GCRA are this one rule. A bucket fills by the units that are
+//! charged and drains at the limit's rate: one unit in `p/q` milliseconds, with `p/q = window / limit` in lowest terms.
+//! Its state is one instant, at which all units are back: whole milliseconds and a fraction in `1/q`. So nothing is
+//! rounded, and rates do not drift.
+
+use super::Mark;
+use crate::Timestamp;
+
+/// The largest `q`, so that a fraction of a millisecond fits into 22 bits.
+const MAX_PARTS: u64 = 1 << 22;
+/// The largest `burst * p`, so that twice of it is exact in a double, which Lua counts with.
+const MAX_LEVEL: u64 = 1 << 51;
+/// The longest time that a full bucket takes to drain, in milliseconds: ten years.
+const MAX_DRAIN: u64 = 3_653 * 24 * 60 * 60 * 1_000;
+
+/// The rate and the size of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bucket {
+    /// With `parts`, the time of one unit: `unit / parts` milliseconds.
+    unit: u64,
+    parts: u64,
+    burst: u64,
+}
+
+/// The reason why there is no such bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BucketError {
+    /// The limit and the window have no common divisor that is large enough.
+    TooFine,
+    /// A full bucket takes more than ten years to drain.
+    TooSlow,
+}
+
+/// An instant as exact as a bucket needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExactInstant {
+    /// Whole milliseconds, rounded down.
+    pub millis: Timestamp,
+    /// The rest, in [parts](Bucket::parts) of a millisecond.
+    pub parts: u64,
+}
+
+/// A bucket at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BurstStanding {
+    bucket: Bucket,
+    now: Timestamp,
+    /// The time until all units are back, in parts of a millisecond.
+    level: u64,
+}
+
+impl Bucket {
+    /// Returns the bucket that drains `limit` units in this many milliseconds, and holds `burst` units. Without a limit
+    /// or a burst, it has no room for any.
+    pub(crate) fn new(limit: u64, window: u64, burst: u64) -> Result<Self, BucketError> {
+        let exact = Self::reduced(limit, window, burst);
+        if exact.parts > MAX_PARTS {
+            Err(BucketError::TooFine)
+        } else if exact.burst > exact.largest_burst() {
+            Err(BucketError::TooSlow)
+        } else {
+            Ok(exact)
+        }
+    }
+
+    /// Returns the bucket with these numbers or, if there is none, with the nearest lower rate and the largest burst.
+    pub(crate) fn near(limit: u64, window: u64, burst: u64) -> Self {
+        let mut bucket = Self::reduced(limit, window, burst);
+        if bucket.parts > MAX_PARTS {
+            let unit = u128::from(bucket.unit) * u128::from(MAX_PARTS);
+            // No more than before, because the parts are fewer.
+            bucket.unit = u64::try_from(unit.div_ceil(u128::from(bucket.parts))).unwrap_or(bucket.unit);
+            bucket.parts = MAX_PARTS;
+        }
+        Self { burst: bucket.burst.min(bucket.largest_burst()), ..bucket }
+    }
+
+    fn reduced(limit: u64, window: u64, burst: u64) -> Self {
+        let (burst, limit) = if limit == 0 { (0, 1) } else { (burst, limit) };
+        let divisor = greatest_common_divisor(limit, window);
+        Self { unit: window / divisor, parts: limit / divisor, burst }
+    }
+
+    fn largest_burst(&self) -> u64 {
+        // Parts fit into 22 bits, and ten years in milliseconds into 39.
+        MAX_LEVEL.min(MAX_DRAIN * self.parts) / self.unit
+    }
+
+    /// Returns the numerator of the time of one unit, in [parts](Self::parts) of a millisecond.
+    #[must_use]
+    pub const fn unit(&self) -> u64 {
+        self.unit
+    }
+
+    /// Returns the number of parts in which a millisecond is counted, at most 2^22.
+    #[must_use]
+    pub const fn parts(&self) -> u64 {
+        self.parts
+    }
+
+    /// Returns the units that it holds.
+    #[must_use]
+    pub const fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// Returns the highest level: twice the burst, which charges that do not ask for room can reach. A clock that has
+    /// stepped back leaves no more than that either.
+    #[must_use]
+    pub const fn highest_level(&self) -> u64 {
+        // A bucket for nothing still drains what an earlier limit admitted.
+        2 * if self.burst == 0 { self.unit } else { self.burst * self.unit }
+    }
+}
+
+impl BurstStanding {
+    /// Returns the bucket now, if all units are back at that instant, and whether it had to be brought back to its
+    /// [highest level](Bucket::highest_level).
+    #[must_use]
+    #[inline]
+    pub fn at(bucket: Bucket, all_back: ExactInstant, now: Timestamp) -> (Self, bool) {
+        let whole = all_back.millis.as_unix_millis().saturating_sub(now.as_unix_millis());
+        let level = match u64::try_from(whole) {
+            Ok(whole) => whole.saturating_mul(bucket.parts).saturating_add(all_back.parts),
+            Err(_) => 0,
+        };
+        let highest = bucket.highest_level();
+        (Self { bucket, now, level: level.min(highest) }, level > highest)
+    }
+
+    /// Returns the bucket with this level, in parts of a millisecond.
+    #[must_use]
+    pub fn with_level(bucket: Bucket, level: u64, now: Timestamp) -> Self {
+        Self { bucket, now, level: level.min(bucket.highest_level()) }
+    }
+
+    pub(crate) const fn bucket(&self) -> Bucket {
+        self.bucket
+    }
+
+    /// Returns whether all units are back.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.level == 0
+    }
+
+    /// Returns the same bucket at a later time.
+    #[must_use]
+    pub const fn later(&self, now: Timestamp) -> Self {
+        let drained = now.millis_since(self.now).saturating_mul(self.bucket.parts);
+        Self { now, level: self.level.saturating_sub(drained), ..*self }
+    }
+
+    /// Returns the units that are not back, rounded up.
+    #[must_use]
+    pub const fn used(&self) -> u64 {
+        self.level.div_ceil(self.bucket.unit)
+    }
+
+    /// Returns the bucket with this many more units.
+    #[must_use]
+    pub fn add(&self, units: u64) -> Self {
+        let level = self.level.saturating_add(units.saturating_mul(self.bucket.unit));
+        Self::with_level(self.bucket, level, self.now)
+    }
+
+    /// Returns the first millisecond at which no more than `target` units are used, if none are charged until then.
+    #[must_use]
+    pub const fn when(&self, target: u64) -> Timestamp {
+        let above = self.level.saturating_sub(target.saturating_mul(self.bucket.unit));
+        self.now.saturating_add_millis(above.div_ceil(self.bucket.parts))
+    }
+
+    /// Returns what a refund of at most `units` gives back of a charge with this mark, and the bucket after it: only
+    /// what has not come back by itself.
+    #[must_use]
+    pub fn give_back(&self, units: u64, mark: Mark) -> (u64, Self) {
+        let outstanding = mark.time().millis_since(self.now);
+        let outstanding =
+            u128::from(outstanding) * u128::from(self.bucket.parts) / u128::from(self.bucket.unit);
+        let given = units.min(self.used()).min(u64::try_from(outstanding).unwrap_or(u64::MAX));
+        let level = self.level.saturating_sub(given.saturating_mul(self.bucket.unit));
+        (given, Self { level, ..*self })
+    }
+
+    /// Returns the bucket with exactly this many units, or as many as it can hold.
+    #[must_use]
+    pub fn set(&self, units: u64) -> Self {
+        Self::with_level(self.bucket, units.saturating_mul(self.bucket.unit), self.now)
+    }
+
+    /// Returns the instant at which all units are back.
+    #[must_use]
+    #[inline]
+    pub const fn all_back(&self) -> ExactInstant {
+        let (whole, parts) = (self.level / self.bucket.parts, self.level % self.bucket.parts);
+        ExactInstant { millis: self.now.saturating_add_millis(whole), parts }
+    }
+
+    /// Returns the mark of the last charge: the first millisecond at which all units are back.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        Mark::at(self.when(0))
+    }
+}
+
+const fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}

@@ -1,0 +1,163 @@
+//! How a quota counts: its kind.
+//!
+//! Every kind answers the same questions of a counter at one time: how many units are [`used`](Standing::used), what
+//! follows when units are [added](Standing::add) or [given back](Standing::give_back), and [when](Standing::when) usage
+//! will have fallen to a target. Decisions, waits and merged charges need only these. All are pure functions in
+//! integers; stores keep the states and know the time.
+//!
+//! | kind | written | a unit is free again |
+//! |---|---|---|
+//! | window | `100/1m` | when its window ends |
+//! | [burst] | `100/1m~burst:20` | evenly, at the limit's rate |
+//! | [sliding] | `100/1m~sliding` | gradually, in the window after its own |
+//! | [log] | `100/1m~log`, `100/1m~log:1s` | a window's length after it was charged |
+
+mod burst;
+mod log;
+mod mark;
+mod sliding;
+mod window;
+
+pub(crate) use self::burst::BucketError;
+pub use self::burst::{Bucket, BurstStanding, ExactInstant};
+pub use self::log::{LogEntries, LogStanding};
+pub(crate) use self::log::{MAX_ENTRIES, MAX_UNITS, fitting_step, most_entries};
+pub use self::mark::Mark;
+pub(crate) use self::sliding::{MAX_COUNT, max_count};
+pub use self::sliding::{SlidingStanding, SlidingState};
+pub use self::window::WindowStanding;
+use crate::{Key, Quota, Timestamp, Window};
+
+/// A counter at one time, by the kind of its quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Standing {
+    /// A fixed window.
+    Window(WindowStanding),
+    /// A bucket.
+    Burst(BurstStanding),
+    /// A sliding window.
+    Sliding(SlidingStanding),
+    /// A log.
+    Log(LogStanding),
+}
+
+impl Standing {
+    /// Returns a fixed window in which this many units are used.
+    #[must_use]
+    #[inline(always)]
+    pub const fn in_window(used: u64, window: Window) -> Self {
+        Self::Window(WindowStanding::new(used, window))
+    }
+
+    /// Returns the counter of this quota and key at a later time, if nothing is charged until then. A fixed window stays
+    /// the same until its end.
+    #[must_use]
+    pub fn later(self, quota: &Quota, key: &Key<'_>, now: Timestamp) -> Self {
+        match self {
+            Self::Window(_) => self,
+            Self::Burst(bucket) => Self::Burst(bucket.later(now)),
+            Self::Sliding(sliding) => {
+                Self::Sliding(SlidingStanding::at(Some(sliding.state()), quota.window_at(key, now), now))
+            }
+            Self::Log(log) => Self::Log(log.later(now)),
+        }
+    }
+
+    /// Returns the units that count, rounded up.
+    #[must_use]
+    #[inline(always)]
+    pub const fn used(&self) -> u64 {
+        match self {
+            Self::Window(window) => window.used,
+            Self::Burst(bucket) => bucket.used(),
+            Self::Sliding(sliding) => sliding.used(),
+            Self::Log(log) => log.used(),
+        }
+    }
+
+    /// Returns the counter with this many more units, or as many as it can hold.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::should_implement_trait, reason = "units are no counter")]
+    pub fn add(self, units: u64) -> Self {
+        match self {
+            Self::Window(window) => Self::Window(window.add(units)),
+            Self::Burst(bucket) => Self::Burst(bucket.add(units)),
+            Self::Sliding(sliding) => Self::Sliding(sliding.add(units)),
+            Self::Log(log) => Self::Log(log.add(units)),
+        }
+    }
+
+    /// Returns the counter with exactly this many units, or as many as it can hold.
+    #[must_use]
+    pub fn set(self, units: u64) -> Self {
+        match self {
+            Self::Window(window) => Self::Window(window.set(units)),
+            Self::Burst(bucket) => Self::Burst(bucket.set(units)),
+            Self::Sliding(sliding) => Self::Sliding(sliding.set(units)),
+            Self::Log(log) => Self::Log(log.set(units)),
+        }
+    }
+
+    /// Returns what a refund of at most `units` of the marked charge gives back, and the counter after it.
+    #[must_use]
+    pub fn give_back(self, units: u64, mark: Mark) -> (u64, Self) {
+        match self {
+            Self::Window(window) => {
+                let (given, after) = window.give_back(units, mark);
+                (given, Self::Window(after))
+            }
+            Self::Burst(bucket) => {
+                let (given, after) = bucket.give_back(units, mark);
+                (given, Self::Burst(after))
+            }
+            Self::Sliding(sliding) => {
+                let (given, after) = sliding.give_back(units, mark);
+                (given, Self::Sliding(after))
+            }
+            Self::Log(log) => {
+                let (given, after) = log.give_back(units, mark);
+                (given, Self::Log(after))
+            }
+        }
+    }
+
+    /// Returns the first millisecond at which no more than `target` units count, if none are charged until then. Call
+    /// it only with a target below what is [used](Self::used).
+    #[must_use]
+    #[inline(always)]
+    pub fn when(&self, target: u64) -> Timestamp {
+        match self {
+            Self::Window(window) => window.window.end(),
+            Self::Burst(bucket) => bucket.when(target),
+            Self::Sliding(sliding) => sliding.when(target),
+            Self::Log(log) => log.when(target),
+        }
+    }
+
+    /// Returns the time at which usage is back at zero if no units are charged until then. For a fixed window, this is
+    /// its end, even if nothing is used.
+    #[must_use]
+    #[inline(always)]
+    pub fn reset_at(&self) -> Timestamp {
+        match self {
+            Self::Window(window) => window.window.end(),
+            Self::Burst(bucket) => bucket.when(0),
+            Self::Sliding(sliding) => sliding.reset_at(),
+            Self::Log(log) => log.reset_at(),
+        }
+    }
+
+    /// Returns the mark of a charge that led here.
+    #[must_use]
+    #[inline(always)]
+    pub const fn mark(&self) -> Mark {
+        match self {
+            Self::Window(window) => Mark::at(window.window.start()),
+            Self::Burst(bucket) => bucket.mark(),
+            Self::Sliding(sliding) => sliding.mark(),
+            Self::Log(log) => log.mark(),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Logs of charges, which have no place in a slot.
+//!
+//! They are in maps next to the table, each under a lock of its own, and count against the same cap.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
+
+use super::fingerprint::Fingerprint;
+use crate::Timestamp;
+use crate::kind::{LogEntries, Standing};
+
+/// Locks, so that threads with different keys rarely meet.
+const SHARDS: usize = 64;
+
+/// The logs of a store.
+pub(super) struct Logs(Box<[Mutex<LogMap>]>);
+
+/// The logs under one lock.
+pub(super) type LogMap = HashMap<Fingerprint, StoredLog>;
+
+/// A log that is not empty.
+pub(super) struct StoredLog {
+    pub(super) entries: LogEntries,
+    /// From then on, nothing of it counts.
+    pub(super) end: Timestamp,
+}
+
+/// The locked maps of one step.
+pub(super) struct LogGuards<'a>(SmallVec<[(usize, MutexGuard<'a, LogMap>); 1]>);
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self((0..SHARDS).map(|_| Mutex::default()).collect())
+    }
+}
+
+/// Returns how many places of the cap a log of so many entries takes: two for itself, and one for every three of them.
+pub(super) fn places(entries: usize) -> usize {
+    if entries == 0 { 0 } else { 2 + entries.div_ceil(3) }
+}
+
+/// The entries of a log.
+pub(super) fn log_entries(standing: &Standing) -> &LogEntries {
+    static NONE: LogEntries = LogEntries::new();
+    match standing {
+        Standing::Log(log) => log.entries(),
+        _ => &NONE,
+    }
+}
+
+impl Logs {
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> MutexGuard<'_, LogMap> {
+        self.lock_at(shard_of(fingerprint))
+    }
+
+    /// Locks the maps of these logs, in one order for all threads.
+    pub(super) fn lock_all(&self, fingerprints: impl Iterator<Item = Fingerprint>) -> LogGuards<'_> {
+        let mut shards: SmallVec<[usize; 1]> = fingerprints.map(shard_of).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        LogGuards(shards.into_iter().map(|shard| (shard, self.lock_at(shard))).collect())
+    }
+
+    /// Removes the logs of which nothing counts any more, one map after another, and returns what they were.
+    pub(super) fn drop_closed(&self, now: Timestamp) -> Vec<(Fingerprint, usize)> {
+        (0..SHARDS).flat_map(|shard| drop_closed(&mut self.lock_at(shard), now, |_| true)).collect()
+    }
+
+    /// Returns all logs, one map after another.
+    pub(super) fn all(&self) -> Vec<(Fingerprint, LogEntries)> {
+        let copies = |shard| {
+            let logs = self.lock_at(shard);
+            let copy = |(fingerprint, log): (&Fingerprint, &StoredLog)| (*fingerprint, log.entries.clone());
+            logs.iter().map(copy).collect::<Vec<_>>()
+        };
+        (0..SHARDS).flat_map(copies).collect()
+    }
+
+    /// A panic under the lock, in an allocation for example, leaves the map intact.
+    fn lock_at(&self, shard: usize) -> MutexGuard<'_, LogMap> {
+        self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LogGuards<'_> {
+    /// The map of a log that was locked.
+    pub(super) fn of(&mut self, fingerprint: Fingerprint) -> Option<&mut LogMap> {
+        let shard = shard_of(fingerprint);
+        self.0.iter_mut().find(|(locked, _)| *locked == shard).map(|(_, logs)| &mut **logs)
+    }
+
+    /// Removes the logs of these maps of which nothing counts any more, of those that may go, and returns what they were.
+    pub(super) fn drop_closed(
+        &mut self,
+        now: Timestamp,
+        may_go: impl Fn(&Fingerprint) -> bool,
+    ) -> Vec<(Fingerprint, usize)> {
+        self.0.iter_mut().flat_map(|(_, logs)| drop_closed(logs, now, &may_go)).collect()
+    }
+}
+
+/// Returns the fingerprints of the removed logs, with the places that they took.
+fn drop_closed(
+    logs: &mut LogMap,
+    now: Timestamp,
+    may_go: impl Fn(&Fingerprint) -> bool,
+) -> Vec<(Fingerprint, usize)> {
+    let closed = logs.extract_if(|fingerprint, log| log.end <= now && may_go(fingerprint));
+    closed.map(|(fingerprint, log)| (fingerprint, places(log.entries.len()))).collect()
+}
+
+fn shard_of(fingerprint: Fingerprint) -> usize {
+    fingerprint.position as usize % SHARDS
+}
