@@ -217,8 +217,8 @@ impl KeyLayout {
     ///
     /// # Errors
     ///
-    /// If the quota counts in no fixed windows, or if these are not aligned to the epoch, are shorter than 100 ms, or are not a whole number of seconds in
-    /// keys that contain their start in seconds.
+    /// If the quota counts in no fixed windows, or if these are not aligned to the epoch, are shorter than 100 ms, or are
+    /// not a whole number of seconds in keys that contain their start in seconds.
     pub fn validate(&self, quota: &Quota) -> Result<(), LayoutError> {
         if quota.kind() != QuotaKind::Window {
             return Err(LayoutError::NotFixedWindows);

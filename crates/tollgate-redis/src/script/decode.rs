@@ -81,15 +81,11 @@ impl Reply {
         let mut found = SmallVec::<[CountChange; 1]>::new();
         for Shape { windows, .. } in &request.shapes {
             let mut used = self.integers.next()?;
-            if let (
-                WindowSpec::Burst { .. } | WindowSpec::Sliding { .. } | WindowSpec::Log { .. },
-                Ok(first),
-            ) = (windows, u64::try_from(used))
-            {
+            if let (false, Ok(first)) = (windows.are_fixed(), u64::try_from(used)) {
                 found.push(CountChange::of_standing(self.standing(*windows, first)?));
                 continue;
             }
-            if used == CLOSED && !windows.are_named() {
+            if used == CLOSED && windows.are_fixed() && !windows.are_named() {
                 (used, is_closed) = (self.integers.next()?, true);
             }
             let end = match windows {
@@ -153,15 +149,17 @@ impl Reply {
             WindowSpec::Log { step, length } => {
                 let count = usize::try_from(first).ok().filter(|count| *count <= LogEntries::MOST)?;
                 let mut entries = LogEntries::new();
-                let mut last = i64::MIN;
+                let (mut last, current) = (-1, self.now.as_unix_millis().div_euclid(step.cast_signed()));
                 for _ in 0..count {
                     let (at, units) = (self.integers.next()?, u64::try_from(self.integers.next()?).ok()?);
-                    let is_possible = at > last && (1..=LogEntries::MOST_UNITS).contains(&units);
+                    let is_possible = (last + 1..=current).contains(&at)
+                        && (1..=LogEntries::MOST_UNITS).contains(&units);
                     entries.push(is_possible.then_some(at)?, units);
                     last = at;
                 }
-                let (log, was_ahead) = LogStanding::at(entries, length, step, self.now);
-                (log.entries().len() == count && !was_ahead).then_some(Standing::Log(log))
+                let (log, _) = LogStanding::at(entries, length, step, self.now);
+                let is_possible = log.entries().len() == count && log.used() <= LogEntries::MOST_UNITS;
+                is_possible.then_some(Standing::Log(log))
             }
             _ => None,
         }

@@ -84,7 +84,10 @@ impl CountChange {
                 standing.give_back(units, Mark::at(Timestamp::from_unix_millis(start)))
             }
             CounterStep::Reset => (0, standing.set(0)),
-            step => (0, standing.add(step.after(self.before, is_admitted) - self.before)),
+            // A bucket of which the limit was raised may have more units than any charge leads to.
+            step => {
+                (0, standing.add(step.after(self.before, is_admitted).saturating_sub(self.before)))
+            }
         };
         (self.given, self.after, self.standing) = (given, after.used(), Some(after));
     }

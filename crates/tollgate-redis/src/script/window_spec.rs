@@ -45,6 +45,11 @@ impl WindowSpec {
         matches!(self, Self::Named { .. })
     }
 
+    /// Returns whether the quota counts in fixed windows.
+    pub(super) const fn are_fixed(&self) -> bool {
+        !matches!(self, Self::Burst { .. } | Self::Sliding { .. } | Self::Log { .. })
+    }
+
     /// Returns the start and the end of the window, if only one is meant.
     pub(super) const fn bounds(&self) -> Option<(i64, i64)> {
         match *self {

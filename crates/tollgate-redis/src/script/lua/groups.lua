@@ -75,14 +75,15 @@ for group = 1, #ARGV do
         said = said + 1
         reply[said] = count
       else
-        others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged, kinds)
+        others = others
+          or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged)
         said = others.charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)
       end
     end
   elseif not stale and counters == 1 and asked and asked[1].kind then
     said = kinds.singles(reply, said, op, times, requests, key, asked[1])
   else
-    others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged, kinds)
+    others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged)
     if stale then
       -- If the key names the window, a refund cannot concern another one.
       local fault = op == 'refund' and windows == 'named' and CLOSED or STALE
@@ -93,7 +94,7 @@ for group = 1, #ARGV do
         end
       end
     elseif asked then
-      said = others.take_several(said, op, times, requests, key, counters, asked)
+      said = others.take_several(said, op, times, requests, key, counters, asked, kinds)
     else
       said = others.change_singles(said, op, requests, key, unit, one, windows, start, expiry, length)
     end

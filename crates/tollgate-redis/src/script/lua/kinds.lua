@@ -13,9 +13,14 @@ local function charged(count, unit, admitted, denied, counted)
   return count <= MOST and count or MOST
 end
 
--- Buckets, sliding windows and logs. Like the rest of what is unusual, this captures no variables but the two functions above.
+-- Buckets, sliding windows and logs. Like the rest of what is unusual, this captures no variables but the two functions
+-- above.
 local function other_kinds(now, call, try, GRACE, fit, charged)
-  local MOST_LOGGED = 16777215
+  local MOST_LOGGED, MOST_ENTRIES = 16777215, 256
+
+  -- Of each kind, a value in which nothing counts any more is deleted if it has not expired by itself: another program
+  -- has removed its expiry.
+
   -- Returns a bucket: how much is used, and its level, the time until all units are back in parts of a millisecond.
   -- Returns nil if the value is none. A level above the highest is lowered, which a step has to write.
   local function bucket(value, unit_time, parts, highest)
@@ -26,7 +31,7 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
     local level = (whole - now) * parts
     -- Rounded up when it was written, so rounding down gives the parts exactly.
     if digits ~= '' then level = level + math.floor(digits * parts / 1e7) end
-    if level <= 0 then return { used = 0, level = 0, exists = true } end
+    if level <= 0 then return { used = 0, level = 0, exists = true, is_moved = now > whole + 1 + GRACE } end
     local is_moved = level > highest
     if is_moved then level = highest end
     return { used = math.ceil(level / unit_time), level = level, exists = true, is_moved = is_moved }
@@ -42,7 +47,7 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
       local began, first, second = string.match(value, '^(%d+) (%d+) ?(%d*)$')
       if not began or #began > 15 or #first > 7 or #second > 7 then return nil end
       began, first, second = began + 0, first + 0, second == '' and 0 or second + 0
-      if (began - origin) % length ~= 0 then return nil end
+      if (began - origin) % length ~= 0 or first > most or second > most then return nil end
       exists = true
       if began == start or began > start and began <= now + GRACE then
         start, current, previous = began, first, second
@@ -50,6 +55,8 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
         previous = first
       elseif began > start then
         current, is_moved = math.min(first + second, most), true
+      else
+        is_moved = now > began + 2 * length + GRACE
       end
     end
     local left = length - math.max(now - start, 0)
@@ -62,11 +69,14 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
   local function log(value, step, length)
     local steps, units, count, used, is_moved = {}, {}, 0, 0, false
     if value then
-      if type(value) ~= 'string' or not string.find(value, '^%d+ %d+') or string.find(value, '[^%d ]') then return nil end
-      local current, at = math.floor(now / step), 0
+      if type(value) ~= 'string' then return nil end
+      local current, at, before, read = math.floor(now / step), 0, -1, 0
       for distance, number in string.gmatch(value, '(%d+) (%d+)') do
         if #distance > 15 or #number > 8 then return nil end
+        read = read + #distance + #number + 2
         at, number = at + distance, number + 0
+        if at <= before or number < 1 then return nil end
+        before = at
         local ahead = at > current
         if now < (at + 1) * step - 1 + length then
           if not (ahead and steps[count] == current) then
@@ -78,17 +88,25 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
           is_moved = is_moved or ahead
         end
       end
+      -- The pairs, with one space between any two numbers, are all of it.
+      if read ~= #value + 1 or count > MOST_ENTRIES or used > MOST_LOGGED then return nil end
+      is_moved = is_moved or count == 0 and now > (at + 1) * step - 1 + length + GRACE
     end
     return { used = used, steps = steps, units = units, count = count, exists = value, is_moved = is_moved }
   end
 
-  -- Returns a counter of one of these kinds. `value` is its value, if already known.
-  local function read(key, asked, value)
-    value = value or try('GET', key)
+  -- Returns the counter that has this value, or none.
+  local function counter_of(value, asked)
     if asked.kind == 'burst' then return bucket(value, asked.a, asked.b, asked.highest) end
     if asked.kind == 'log' then return log(value, asked.a, asked.b) end
     asked.most = asked.most or math.min(1000000, math.floor(4503599627370496 / asked.b))
     return sliding(value, asked.a, asked.b, asked.most)
+  end
+
+  -- Returns a counter of one of these kinds. `value` is its value, if already known.
+  local function read(key, asked, value)
+    -- GET fails on other types; these are no counters.
+    return counter_of(value or try('GET', key), asked)
   end
 
   -- Writes a counter that is used so much more, or so much less.
@@ -117,7 +135,7 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
       if count == 0 then return call('DEL', key) end
       -- The oldest of too many leave later, with the next ones.
       local first = 1
-      while count - first >= 256 do
+      while count - first >= MOST_ENTRIES do
         units[first + 1], first = units[first + 1] + units[first], first + 1
       end
       local text, before = {}, 0
@@ -128,8 +146,17 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
       return call('SET', key, table.concat(text, ' '), 'PXAT', (before + 1) * asked.a - 1 + asked.b + GRACE)
     end
     local current = math.min(counter.current + more, asked.most)
-    local text = string.format(counter.previous > 0 and '%.0f %.0f %.0f' or '%.0f %.0f', counter.start, current, counter.previous)
+    if current == 0 and counter.previous == 0 then return call('DEL', key) end
+    local text = string.format('%.0f %.0f', counter.start, current)
+    if counter.previous > 0 then text = text .. string.format(' %.0f', counter.previous) end
     call('SET', key, text, 'PXAT', counter.start + 2 * asked.b + GRACE)
+  end
+
+  -- Writes a counter after this many charges and denials.
+  local function charge(key, asked, counter, admitted, denied)
+    local after = charged(counter.used, asked.unit, admitted, denied, asked.other)
+    -- A bucket of which the limit was raised may have more units than any charge leads to.
+    write(key, asked, counter, math.max(0, after - counter.used))
   end
 
   -- Writes a counter with exactly this usage.
@@ -200,10 +227,17 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
 
   -- Takes requests of one counter each.
   local function singles(reply, said, op, times, requests, key, asked)
-    local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
+    local is_charge = op == 'charge' or op == 'renew' or op == 'look'
+    if not (is_charge or op == 'record' or op == 'deny' or op == 'set' or op == 'refund' or op == 'reset') then
+      error('there is no operation ' .. op)
+    end
+    -- All keys differ, which is only true of operations that are merged if they are equal.
+    local values = is_charge and requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     for i = 1, requests do
       local name = KEYS[key + i]
       local counter = read(name, asked, values and values[i])
+      -- A reset heals what is no counter.
+      if not counter and op == 'reset' then counter = counter_of(nil, asked) end
       if not counter then
         said = said + 1
         reply[said] = -2
@@ -216,14 +250,14 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
         elseif op == 'refund' then
           refund(name, asked, counter, asked.unit, asked.one)
         else
-          local admitted = op == 'record' and times or op == 'deny' and 0 or fit(times, asked.unit, asked.one - counter.used)
-          local after = charged(counter.used, asked.unit, admitted, times - admitted, asked.other)
-          write(name, asked, counter, after - counter.used)
+          local admitted = op == 'record' and times or 0
+          if is_charge then admitted = fit(times, asked.unit, asked.one - counter.used) end
+          charge(name, asked, counter, admitted, times - admitted)
         end
       end
     end
     return said
   end
 
-  return { read = read, write = write, say = say, singles = singles }
+  return { read = read, charge = charge, say = say, singles = singles }
 end

@@ -39,8 +39,8 @@
 --
 -- Of other kinds, the value alone tells the state. A bucket is the instant at which all units are back, in milliseconds
 -- and seven digits that are rounded up. A sliding window is its start, the units in it and, if there are some, those of
--- the window before. A log is its first step and the units in it, and then the distance to each next step and its units.
--- They expire a second after nothing counts any more.
+-- the window before. A log is its first step and the units in it, and then the distance to each next step and its
+-- units. They expire a second after nothing counts any more.
 --
 -- The clock may step back. A step of up to a second reopens nothing: the counter of a closed window still exists, and a
 -- counter whose window has not begun stays in it. After a longer step, the first operation on a counter takes it, with

@@ -1,6 +1,6 @@
 -- Everything off the fast path. Lua creates functions at each call of a script, and few calls need these. This function
 -- captures no variables, because each one would have to be created as well.
-local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged, kinds)
+local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged)
   local NO_COUNT, LATER = -2, -4
   -- PEXPIRETIME of a key that stays.
   local NO_EXPIRY = -1
@@ -157,8 +157,8 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
   end
 
   -- Charges, records, denies or looks at several counters for each request. `asked` has the unit, limit, counted,
-  -- windows, expiry and length of each counter, or of another kind what the functions for these need.
-  local function take_several(said, op, times, requests, key, counters, asked)
+  -- windows, expiry and length of each counter, or of another kind what the functions for these need: `kinds`.
+  local function take_several(said, op, times, requests, key, counters, asked, kinds)
     local count, ends, due, held = {}, {}, {}, {}
     for _ = 1, requests do
       local admitted, fault = times, nil
@@ -179,11 +179,11 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
       for i = 1, counters do
         local unit, _, counted, windows, expiry, length = unpack(asked[i], 1, 6)
         if not fault then
-          local after = charged(count[i], unit, admitted, times - admitted, counted)
           if asked[i].kind then
             said = kinds.say(reply, said, asked[i], held[i])
-            kinds.write(KEYS[key + i], asked[i], held[i], after - count[i])
+            kinds.charge(KEYS[key + i], asked[i], held[i], admitted, times - admitted)
           else
+            local after = charged(count[i], unit, admitted, times - admitted, counted)
             write(KEYS[key + i], count[i], after, ends[i], due[i], held[i], windows, length)
           end
         end
