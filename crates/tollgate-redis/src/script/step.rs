@@ -71,6 +71,16 @@ impl CountChange {
         Self { standing: Some(standing), ..Self::of_count(used, None) }
     }
 
+    /// Gives back what the step charged.
+    pub(crate) fn undo(&mut self) {
+        let charged = self.after.saturating_sub(self.before);
+        self.standing = self.standing.take().map(|standing| {
+            let mark = standing.mark();
+            standing.give_back(charged, mark).1
+        });
+        self.after = self.before;
+    }
+
     /// Takes the step, by whether all counters of the request have room.
     pub(super) fn take(&mut self, step: CounterStep, is_admitted: bool) {
         let Some(standing) = self.standing.take() else {
@@ -85,9 +95,7 @@ impl CountChange {
             }
             CounterStep::Reset => (0, standing.set(0)),
             // A bucket of which the limit was raised may have more units than any charge leads to.
-            step => {
-                (0, standing.add(step.after(self.before, is_admitted).saturating_sub(self.before)))
-            }
+            step => (0, standing.add(step.after(self.before, is_admitted).saturating_sub(self.before))),
         };
         (self.given, self.after, self.standing) = (given, after.used(), Some(after));
     }

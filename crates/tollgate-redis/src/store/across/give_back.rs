@@ -9,7 +9,7 @@ use crate::backoff::Backoff;
 use crate::batch::Company;
 use crate::denials::Id;
 use crate::error::RedisError;
-use crate::script::{Request, ScriptAnswer, ScriptOutcome};
+use crate::script::{CountChange, Request, ScriptAnswer, ScriptOutcome};
 use crate::slot::ClusterSlot;
 use crate::store::StoreInner;
 use crate::time::{CallTime, instant};
@@ -25,18 +25,18 @@ pub(super) struct ChargedUnits {
     pub(super) refund: Request,
 }
 
-/// Gives the units back, and says what is used then, or nothing if their window has closed. What certainly did not
+/// Gives the units back, and returns the counter then, or nothing if their window has closed. What certainly did not
 /// happen is tried again for a while. What may have happened is not: twice would make room that there is not.
 pub(super) async fn give_back(
     inner: Arc<StoreInner>,
     units: ChargedUnits,
-) -> Result<Option<u64>, StoreError> {
+) -> Result<Option<CountChange>, StoreError> {
     let (mut backoff, patience) = (Backoff::default(), instant() + PATIENCE);
     loop {
         backoff.wait().await;
         match inner.give_back_once(&units).await {
             Ok(ScriptAnswer { outcome: ScriptOutcome::Taken(found), .. }) => {
-                return Ok(found.first().map(|found| found.after));
+                return Ok(found.into_iter().next());
             }
             // After a step back of the clock, its window has not begun, and the units may have moved with the counter.
             Ok(ScriptAnswer { outcome: ScriptOutcome::Stale, now }) if units.refund.is_early_at(now) => {

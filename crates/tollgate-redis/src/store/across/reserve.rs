@@ -262,10 +262,15 @@ impl SlotReservation<'_, '_> {
         }
         let deadline = self.inner.committer.deadline(self.call.begun);
         for (refund, found) in refunds {
-            let used = timeout_at(deadline, refund).await;
-            is_certain &= matches!(used, Ok(Ok(Ok(_))));
+            let refunded = timeout_at(deadline, refund).await;
+            is_certain &= matches!(refunded, Ok(Ok(Ok(_))));
             // What is used in a window that has closed, or is not known, is what was used before.
-            found.after = if let Ok(Ok(Ok(Some(used)))) = used { used } else { found.before };
+            match refunded {
+                Ok(Ok(Ok(Some(refunded)))) => {
+                    (found.after, found.standing) = (refunded.after, refunded.standing);
+                }
+                _ => found.undo(),
+            }
         }
         is_certain
     }

@@ -50,6 +50,23 @@ fn a_denial_gives_everything_back_and_says_what_stands() {
     }
 }
 
+/// What was given back to a bucket was still said to be used.
+#[test]
+fn a_denial_gives_back_units_of_every_kind() {
+    let cluster = shared_cluster(Software::Redis);
+    for text in ["1/1h~burst:5", "5/1h~sliding", "5/1h~log", "5/1h~log:1m"] {
+        let store = build(reserving(&cluster, "denied-kinds").local_denials(0));
+        let pair = Pair::new(&cluster, [text, "2/1h"]);
+        let charges = |cost| [pair.first(cost), pair.second(1)];
+        let ask = |charges: &[Charge<'_>; 2]| stands(&block_on(store.charge(charges)).unwrap());
+        assert_eq!(ask(&charges(2)), [(2, true), (1, true)], "{text}");
+        assert_eq!(ask(&charges(1)), [(3, true), (2, true)], "{text}");
+        assert_eq!(ask(&charges(2)), [(3, true), (2, false)], "{text}");
+        assert_eq!(block_on(pair.used(&store)), [3, 2], "{text}");
+        block_on(store.reset(&pair.second(0).counter())).unwrap();
+    }
+}
+
 #[test]
 fn a_peek_asks_all_slots_and_takes_nothing() {
     let cluster = shared_cluster(Software::Redis);
