@@ -170,6 +170,18 @@ mod tests {
             (digest("login", "5/1m", "alice".into()), "tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}"),
             (digest("login", "9/60s", "alice".into()), "tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}"),
             (
+                digest("login", "5/1m~burst:9", "alice".into()),
+                "tollgate:1:login:1m~burst:{xXvTx0caa3RWc8NUkisk5w}",
+            ),
+            (
+                digest("login", "5/1m~sliding", "alice".into()),
+                "tollgate:1:login:1m~sliding:{xXvTx0caa3RWc8NUkisk5w}",
+            ),
+            (
+                digest("login", "5/1m~log:1s", "alice".into()),
+                "tollgate:1:login:1m~log%3A1s:{xXvTx0caa3RWc8NUkisk5w}",
+            ),
+            (
                 digest("a:b{c}", "5/1h@first_hit", 7_u64.into()),
                 "tollgate:1:a%3Ab%7Bc%7D:1h@first_hit:{FtP9gXavUhVb5xriBnjfaA}",
             ),

@@ -152,8 +152,8 @@ impl Reply {
                 let (mut last, current) = (-1, self.now.as_unix_millis().div_euclid(step.cast_signed()));
                 for _ in 0..count {
                     let (at, units) = (self.integers.next()?, u64::try_from(self.integers.next()?).ok()?);
-                    let is_possible = (last + 1..=current).contains(&at)
-                        && (1..=LogEntries::MOST_UNITS).contains(&units);
+                    let is_possible =
+                        (last + 1..=current).contains(&at) && (1..=LogEntries::MOST_UNITS).contains(&units);
                     entries.push(is_possible.then_some(at)?, units);
                     last = at;
                 }
