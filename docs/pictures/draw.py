@@ -4,8 +4,8 @@
     cargo build --release
     python3 docs/pictures/draw.py target/release/tollgate
 
-The terminal and the report show what the given binary really answers. Every picture is for light and dark pages. The
-report is opened in chromium-headless-shell.
+The terminal and the report show what the given binary really answers, and the kinds of quotas show what the example
+`kinds` prints. Every picture is for light and dark pages. The report is opened in chromium-headless-shell.
 """
 
 import re
@@ -129,6 +129,57 @@ def burst(theme):
     picture.line(476, 60, 476, 72, "bad", 2)
     picture.text(400, 56, "10 admitted within seconds", "bad", 13, weight=600)
     picture.text(400, 180, "Limit: 5 a minute. Never more than twice the limit within one window's length.", "faint", 13)
+    return picture
+
+
+def verdicts():
+    """What the example answers to its requests, one a second: `+` or `-`, by quota."""
+    command = ["cargo", "run", "--quiet", "--package", "tollgate", "--example", "kinds"]
+    printed = subprocess.run(command, cwd=HERE / "../..", check=True, capture_output=True, text=True).stdout
+    return dict(re.findall(r"^(\d\S+) +([+-]+) ", printed, re.MULTILINE))
+
+
+# What each kind of the example does, in a few words.
+KINDS = {
+    "10/1m": "starts over each minute",
+    "10/1m~sliding": "estimates the last minute",
+    "10/1m~burst": "one back every 6 seconds",
+    "10/1m~burst:3": "the same, three at once",
+    "10/1m~log": "counts the last minute",
+}
+
+
+def kinds(theme, verdicts):
+    """One request a second under each kind of quota."""
+    row, second, left, top = 48, 5, 190, 54
+    bottom = top + row * len(verdicts)
+    picture = Picture(800, bottom + 56, "The same requests under each kind of quota: which are admitted", theme)
+    right = left + second * len(next(iter(verdicts.values())))
+    # The example begins twelve seconds before a minute.
+    for number, name in enumerate(["12:01", "12:02"]):
+        x = left + second * (12 + 60 * number)
+        picture.line(x, top - 12, x, bottom, "line", 1, "4 4")
+        picture.text(x, bottom + 20, name, "faint", 13)
+    picture.text(right + 60, 22, "most in any", "faint", 13)
+    picture.text(right + 60, 39, "60 seconds", "faint", 13)
+    picture.text(left, 30, "one request a second", "faint", 13, "start")
+    for number, (quota, answers) in enumerate(verdicts.items()):
+        y = top + row * number
+        picture.text(16, y + 17, quota, "text", 14, "start", 600)
+        picture.text(16, y + 35, KINDS[quota], "faint", 12, "start")
+        picture.parts.append(f'<g data-quota="{quota}" data-verdicts="{answers}">')
+        for verdict, height, color in [("+", 28, "mark"), ("-", 6, "line")]:
+            places = [left + second * at for at, answer in enumerate(answers) if answer == verdict]
+            bars = "".join(f"M{x} {y + 34}v-{height}h3v{height}z" for x in places)
+            picture.parts.append(f'<path d="{bars}" fill="{theme[color]}"/>')
+        picture.parts.append("</g>")
+        most = max(answers[start:start + 60].count("+") for start in range(len(answers) - 59))
+        picture.text(right + 60, y + 28, str(most), "bad" if most > 19 else "good" if most < 11 else "text", 18, weight=600)
+    for x, height, color, meaning in [(left, 12, "mark", "admitted"), (left + 90, 5, "line", "denied")]:
+        picture.parts.append(
+            f'<rect x="{x}" y="{bottom + 50 - height}" width="3" height="{height}" rx="1" fill="{theme[color]}"/>'
+        )
+        picture.text(x + 10, bottom + 50, meaning, "faint", 13, "start")
     return picture
 
 
@@ -260,10 +311,12 @@ def main():
         (HERE / f"{what}.svg").write_text(str(picture))
     report(sys.argv[1])
     lines = session(sys.argv[1])
+    answers = verdicts()
     for name, theme in THEMES.items():
         pictures = {
             "architecture": architecture(theme),
             "burst": burst(theme),
+            "kinds": kinds(theme, answers),
             "request": request(theme),
             "terminal": terminal(theme, lines),
         }

@@ -10,6 +10,7 @@ mod hammer;
 mod keys;
 mod kinds;
 mod limiter;
+mod manual;
 mod model;
 mod quota_text;
 mod room;

@@ -1,0 +1,108 @@
+//! What the manual says about kinds of quotas, on the real engine.
+
+#![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
+
+#[path = "../../examples/kinds.rs"]
+#[allow(dead_code, reason = "its `main` is not called")]
+mod example;
+
+use std::time::Duration;
+
+use tollgate::{Limiter, ManualClock, MemoryStore, Quota, Timestamp};
+
+use self::example::{QUOTAS, most_in_a_minute, verdicts};
+
+const CHOOSING: &str = include_str!("../../../../docs/choosing.md");
+const PICTURES: [&str; 2] = [
+    include_str!("../../../../docs/pictures/kinds-dark.svg"),
+    include_str!("../../../../docs/pictures/kinds-light.svg"),
+];
+
+/// A whole minute.
+const MINUTE: i64 = 1_700_000_040_000;
+
+#[test]
+fn the_picture_of_the_kinds_shows_what_the_engine_answers() {
+    for picture in PICTURES {
+        for written in QUOTAS {
+            let verdicts = verdicts(written.parse().unwrap()).unwrap();
+            let row = format!("data-quota=\"{written}\" data-verdicts=\"{verdicts}\"");
+            assert!(picture.contains(&row), "run docs/pictures/draw.py: {row}");
+            let most = format!(">{}</text>", most_in_a_minute(&verdicts));
+            assert!(picture.contains(&most), "{written}: {most}");
+        }
+    }
+}
+
+/// A client that takes whatever it gets, each millisecond for three minutes.
+struct GreedyClient {
+    admitted: Vec<i64>,
+    longest_wait: Duration,
+}
+
+impl GreedyClient {
+    fn run(quota: &Quota, first: i64) -> Self {
+        let clock = ManualClock::at(Timestamp::from_unix_millis(first));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let limiter = Limiter::with_store(quota.clone(), store);
+        let mut client = Self { admitted: Vec::new(), longest_wait: Duration::ZERO };
+        for at in first..first + 180_000 {
+            clock.set(Timestamp::from_unix_millis(at));
+            loop {
+                let decision = limiter.check("alice").unwrap();
+                if let Some(wait) = decision.retry_after() {
+                    client.longest_wait = client.longest_wait.max(wait);
+                    break;
+                }
+                client.admitted.push(at);
+            }
+        }
+        client
+    }
+
+    /// The most that were admitted in any time of so many milliseconds.
+    fn most_in(&self, millis: i64) -> usize {
+        let since = |(place, start): (usize, &i64)| {
+            self.admitted[place..].iter().take_while(|at| **at < start + millis).count()
+        };
+        self.admitted.iter().enumerate().map(since).max().unwrap_or_default()
+    }
+}
+
+/// The worst that a client can do, compared with the table. A window's end and its start are the worst times to begin.
+#[test]
+fn the_bounds_in_the_table_of_kinds_are_reached_and_never_exceeded() {
+    let rows = table(CHOOSING, "| Kind | Written | At most at once |");
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        let [_, written, at_once, in_a_minute, wait] = row.as_slice() else { panic!("{row:?}") };
+        let quota: Quota = code(written)[0].parse().unwrap();
+        let runs = [MINUTE, MINUTE - 1].map(|first| GreedyClient::run(&quota, first));
+        let most = |millis| runs.iter().map(|run| run.most_in(millis)).max().unwrap();
+        assert_eq!(most(2).to_string(), *at_once, "{quota}");
+        assert_eq!(most(60_000).to_string(), *in_a_minute, "{quota}");
+        let longest = runs.iter().map(|run| run.longest_wait).max().unwrap();
+        assert_eq!(format!("{} s", longest.as_secs_f64()), *wait, "{quota}");
+    }
+}
+
+/// `L + B <= N + 1` for a bucket that never admits more than `N` in any window's length.
+#[test]
+fn the_bucket_of_the_manual_holds_its_hard_limit() {
+    let recipe = "`80/1m~burst:21` never admits more than 100 in any 60 seconds";
+    assert!(CHOOSING.contains(recipe));
+    let run = GreedyClient::run(&"80/1m~burst:21".parse().unwrap(), MINUTE);
+    assert_eq!(run.most_in(60_000), 100);
+}
+
+/// Returns the cells of the table that begins with this line.
+fn table(page: &str, head: &str) -> Vec<Vec<String>> {
+    let (_, rows) = page.split_once(head).unwrap_or_else(|| panic!("{head} is missing"));
+    let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    rows.lines().skip(2).take_while(|row| row.starts_with('|')).map(cells).collect()
+}
+
+/// Returns what is between backticks.
+fn code(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
