@@ -7,6 +7,7 @@ mod concurrency;
 mod conformance;
 mod fallback;
 mod hammer;
+mod hammer_kinds;
 mod keys;
 mod kinds;
 mod limiter;
