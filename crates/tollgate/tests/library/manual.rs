@@ -13,6 +13,7 @@ use tollgate::{Limiter, ManualClock, MemoryStore, Quota, Timestamp};
 use self::example::{QUOTAS, most_in_a_minute, verdicts};
 
 const CHOOSING: &str = include_str!("../../../../docs/choosing.md");
+const COMING_FROM: &str = include_str!("../../../../docs/coming-from.md");
 const PICTURES: [&str; 2] = [
     include_str!("../../../../docs/pictures/kinds-dark.svg"),
     include_str!("../../../../docs/pictures/kinds-light.svg"),
@@ -93,6 +94,29 @@ fn the_bucket_of_the_manual_holds_its_hard_limit() {
     assert!(CHOOSING.contains(recipe));
     let run = GreedyClient::run(&"80/1m~burst:21".parse().unwrap(), MINUTE);
     assert_eq!(run.most_in(60_000), 100);
+}
+
+/// The texts in the first column are read as the quotas in the second, and as many requests pass at once as the third
+/// says.
+#[test]
+fn quotas_of_other_limiters_admit_as_many_at_once() {
+    let read = table(COMING_FROM, "| Written elsewhere | Is read as |");
+    let translated = table(COMING_FROM, "| Elsewhere | Tollgate | At once |");
+    assert_eq!((read.len(), translated.len()), (4, 14));
+    for row in &read {
+        let [elsewhere, ours] = [&row[0], &row[1]].map(|cell| Quota::list(code(cell)[0]).unwrap());
+        assert_eq!(elsewhere, ours, "{row:?}");
+    }
+    for row in read.iter().chain(&translated) {
+        let written = code(&row[1])[0];
+        let quotas = Quota::list(written).unwrap();
+        let printed: Vec<_> = quotas.iter().map(Quota::to_string).collect();
+        assert_eq!(printed.join(";"), written);
+        let clock = ManualClock::at(Timestamp::from_unix_millis(MINUTE));
+        let limiter = Limiter::with_store(quotas[0].clone(), MemoryStore::builder().clock(clock).build());
+        let admitted = (0..1_000).take_while(|_| limiter.check("alice").unwrap().is_allowed()).count();
+        assert_eq!(admitted.to_string(), row[2], "{row:?}");
+    }
 }
 
 /// Returns the cells of the table that begins with this line.
