@@ -1,4 +1,4 @@
-//! The rate-limit service behind the `tollgate` binary: exact fixed windows over HTTP.
+//! The rate-limit service behind the `tollgate` binary: exact limits over HTTP and gRPC.
 //!
 //! Most users need only the binary. This crate is for a program that starts the service itself:
 //!

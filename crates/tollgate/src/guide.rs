@@ -2,7 +2,7 @@
 //!
 //! # The first limiter
 //!
-//! A [`Quota`](crate::Quota) is a limit and its windows. A [`Limiter`](crate::Limiter) applies it to keys. The fifth of
+//! A [`Quota`](crate::Quota) is a limit and the time for which it holds. A [`Limiter`](crate::Limiter) applies it to keys. The fifth of
 //! five is allowed; the sixth is denied, with the time to wait.
 //!
 //! ```
@@ -80,6 +80,35 @@
 //! let quota: Quota = serde_json::from_str(r#""5 per minute""#)?;
 //! # #[cfg(feature = "calendar")]
 //! let quota: Quota = "100/day@Europe/Berlin".parse()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Kinds
+//!
+//! A quota counts in one of four [kinds](crate::QuotaKind), and all steps work the same for each. Without a kind, it
+//! counts in fixed windows, which may let twice the limit through [around a boundary](#what-fixed-windows-do-at-a-boundary).
+//! A bucket, `~burst`, admits a burst at once and keeps the rate even. A log, `~log`, never exceeds its limit in any
+//! window's length. A sliding window, `~sliding`, estimates that from two counts.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Limiter, ManualClock, MemoryStore, Quota};
+//!
+//! let clock = ManualClock::default();
+//! let store = MemoryStore::builder().clock(clock.clone()).build();
+//! // Six a minute, up to two at once: one comes back every ten seconds.
+//! let limiter = Limiter::with_store(Quota::per_minute(6).with_burst(Some(2))?, store);
+//! assert!(limiter.check("alice")?.is_allowed());
+//! assert!(limiter.check("alice")?.is_allowed());
+//! let denied = limiter.check("alice")?;
+//! assert_eq!(denied.retry_after(), Some(Duration::from_secs(10)));
+//!
+//! clock.advance(Duration::from_secs(10));
+//! assert!(limiter.check("alice")?.is_allowed());
+//!
+//! // The same in configuration, and a log of three a minute.
+//! assert_eq!("6/1m~burst:2".parse(), Ok(Quota::per_minute(6).with_burst(Some(2))?));
+//! assert_eq!("3/1m~log".parse(), Ok(Quota::per_minute(3).with_log(Duration::from_millis(1))?));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -349,5 +378,5 @@
 //! assert_eq!(before + admitted(), 10);
 //! ```
 //!
-//! If that matters, add a short quota next to the long one. Or let keys' windows start at different times:
+//! If that matters, choose another [kind](#kinds), or add a short quota next to the long one. Or let keys' windows start at different times:
 //! `5/1m@first_hit` starts a window with a key's first unit, and `5/1m@staggered` gives every key its own start.

@@ -1,7 +1,7 @@
-//! Exact fixed-window rate limiting: may this key do this now?
+//! Exact rate limiting: may this key do this now?
 //!
-//! Time is divided into windows. Each key has one counter in each window, and one atomic step counts and decides. At
-//! five requests a minute, the sixth is denied, with the exact time to wait.
+//! A [`Quota`] counts in fixed windows, in a sliding window, in a bucket, or in a log. Each key has its own counter, and
+//! one atomic step counts and decides. At five requests a minute, the sixth is denied, with the exact time to wait.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota};
@@ -23,8 +23,8 @@
 //! | `tollgate-policy` | many limits in one YAML file, with overrides and trials |
 //!
 //! The [`guide`] continues with costs, several quotas, refunds, waiting, and tests. The manual in `docs/` of the
-//! repository has the exact promises (`semantics.md`), the figures (`performance.md`) and advice on when to use
-//! something else (`choosing.md`). A request passes through these types:
+//! repository has the exact promises (`semantics.md`), the figures (`performance.md`), advice on the kind of a quota
+//! (`choosing.md`), and on when to use something else (`comparison.md`). A request passes through these types:
 //!
 //! ```text
 //! (Quota, Key, cost) = Charge ──▶ Store ──▶ QuotaStates ──▶ Decision ──▶ Receipt
