@@ -1,4 +1,5 @@
-//! A replay of its own: windows by division, counts in a map, no engine. It names the same denials.
+//! A replay of its own: all that was admitted in a map, counted again for each request, no engine. It names the same
+//! denials.
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
@@ -8,18 +9,77 @@ mod naive {
     /// One request: milliseconds, client, whether it is a login, and its cost.
     pub(crate) type Line = (i64, u8, bool, u32);
 
-    /// One quota: a limit for each window of so many milliseconds, from the first request of a client on or by the
-    /// clock.
+    /// How a quota counts.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Way {
+        /// In windows of the clock, or from the first request of a client on.
+        Clock,
+        FirstHit,
+        /// In a bucket; `None` if its burst is the limit.
+        Burst(Option<u64>),
+        Sliding,
+        Log,
+    }
+
+    /// One quota: a limit for so many milliseconds.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Quota {
         pub(crate) limit: u64,
         pub(crate) millis: i64,
-        pub(crate) is_first_hit: bool,
+        pub(crate) way: Way,
     }
 
-    /// Counts of one policy: by quota and client, when the window began and what is used.
+    /// What was admitted of one policy: by quota and client, the times with their units.
     #[derive(Default)]
-    struct Counts(HashMap<(usize, u8), (i64, u64)>);
+    struct Counts(HashMap<(usize, u8), Vec<(i64, u64)>>);
+
+    impl Quota {
+        /// The units that can be used at once.
+        pub(crate) fn capacity(&self) -> u64 {
+            match self.way {
+                Way::Burst(Some(burst)) => burst,
+                _ => self.limit,
+            }
+        }
+
+        /// The units that count at a time, rounded up, by all that was admitted before.
+        fn used(&self, admitted: &[(i64, u64)], now: i64) -> u64 {
+            let within = |from: i64, to: i64| -> u64 {
+                let units = admitted.iter().filter(|(time, _)| (from..to).contains(time));
+                units.map(|(_, units)| units).sum()
+            };
+            let start = now - now % self.millis;
+            match self.way {
+                Way::Clock => within(start, now + 1),
+                Way::FirstHit => {
+                    let mut opened = None;
+                    for (time, _) in admitted {
+                        if opened.is_none_or(|opened| *time >= opened + self.millis) {
+                            opened = Some(*time);
+                        }
+                    }
+                    let opened = opened.filter(|opened| now < opened + self.millis);
+                    opened.map_or(0, |opened| within(opened, now + 1))
+                }
+                // In units of 1 / millis: what is charged adds millis for each unit, and a millisecond drains limit.
+                Way::Burst(_) => {
+                    let (mut level, mut last) = (0_i64, 0);
+                    for (time, units) in admitted.iter().copied().chain([(now, 0)]) {
+                        level =
+                            (level - (time - last) * self.limit as i64).max(0) + units as i64 * self.millis;
+                        last = time;
+                    }
+                    level.unsigned_abs().div_ceil(self.millis.unsigned_abs())
+                }
+                Way::Sliding => {
+                    let before =
+                        within(start - self.millis, start) * (start + self.millis - now).unsigned_abs();
+                    within(start, now + 1) + before.div_ceil(self.millis.unsigned_abs())
+                }
+                Way::Log => within(now - self.millis + 1, now + 1),
+            }
+        }
+    }
 
     /// A policy: what it matches and its quotas.
     #[derive(Debug, Clone)]
@@ -50,24 +110,16 @@ mod naive {
                 }
                 for (at, quota) in policy.quotas.iter().enumerate() {
                     let key = (at, if policy.is_global { 0 } else { client });
-                    let (start, used) = match counts[number].0.get(&key) {
-                        Some(&(start, used)) if quota.is_first_hit && time < start + quota.millis => {
-                            (start, used)
-                        }
-                        Some(&(start, used)) if !quota.is_first_hit && start == time / quota.millis => {
-                            (start, used)
-                        }
-                        _ => (if quota.is_first_hit { time } else { time / quota.millis }, 0),
-                    };
-                    if used + u64::from(cost) > quota.limit {
+                    let used = quota.used(counts[number].0.entry(key).or_default(), time);
+                    if used + u64::from(cost) > quota.capacity() {
                         denying.insert(number);
                     }
-                    open.push((number, key, start, used + u64::from(cost)));
+                    open.push((number, key));
                 }
             }
             if denying.is_empty() {
-                for (number, key, start, used) in open {
-                    counts[number].0.insert(key, (start, used));
+                for (number, key) in open {
+                    counts[number].0.entry(key).or_default().push((time, u64::from(cost)));
                 }
             } else {
                 denials.requests.push(place);
@@ -81,7 +133,7 @@ mod naive {
 
 use std::fmt::Write as _;
 
-use self::naive::{Line, Policy, Quota};
+use self::naive::{Line, Policy, Quota, Way};
 use proptest::prelude::*;
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies};
@@ -95,18 +147,25 @@ fn written(policies: &[Policy]) -> String {
     for (number, Policy { is_for_logins, is_global, quotas }) in policies.iter().enumerate() {
         let matching = if *is_for_logins { "match: { path: /login }, " } else { "" };
         let key = if *is_global { "global" } else { "[ip]" };
-        let quotas: Vec<String> = quotas
-            .iter()
-            .map(|Quota { limit, millis, is_first_hit }| {
-                format!("{limit}/{millis}ms{}", if *is_first_hit { "@first_hit" } else { "" })
-            })
-            .collect();
+        let quotas: Vec<String> = quotas.iter().map(written_quota).collect();
         let cost = "cost: { attribute: units, max: 1000 }";
         let quotas = quotas.join(", ");
         writeln!(text, "  - {{ name: p{number}, {matching}key: {key}, quotas: [{quotas}], {cost} }}")
             .unwrap();
     }
     text
+}
+
+fn written_quota(Quota { limit, millis, way }: &Quota) -> String {
+    let way = match way {
+        Way::Clock => String::new(),
+        Way::FirstHit => "@first_hit".to_owned(),
+        Way::Burst(None) => "~burst".to_owned(),
+        Way::Burst(Some(burst)) => format!("~burst:{burst}"),
+        Way::Sliding => "~sliding".to_owned(),
+        Way::Log => "~log".to_owned(),
+    };
+    format!("{limit}/{millis}ms{way}")
 }
 
 fn policies(text: &str) -> Policies {
@@ -181,17 +240,28 @@ fn repeated(lines: &[Line], times: usize) -> Vec<Line> {
 }
 
 fn quota() -> impl Strategy<Value = Quota> {
-    (1_u64..8, 5_i64..80, any::<bool>()).prop_map(|(limit, millis, is_first_hit)| Quota {
-        limit,
-        millis,
-        is_first_hit,
-    })
+    (1_u64..8, 5_i64..80, way()).prop_map(|(limit, millis, way)| Quota { limit, millis, way })
+}
+
+fn window() -> impl Strategy<Value = Quota> {
+    let way = prop_oneof![Just(Way::Clock), Just(Way::FirstHit)];
+    (quota(), way).prop_map(|(quota, way)| Quota { way, ..quota })
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    prop_oneof![
+        2 => Just(Way::Clock),
+        2 => Just(Way::FirstHit),
+        2 => proptest::option::of(1_u64..10).prop_map(Way::Burst),
+        1 => Just(Way::Sliding),
+        1 => Just(Way::Log),
+    ]
 }
 
 fn any_policies() -> impl Strategy<Value = Vec<Policy>> {
     let policy = (any::<bool>(), any::<bool>(), proptest::collection::vec(quota(), 1..3)).prop_map(
         |(is_for_logins, is_global, mut quotas)| {
-            quotas.dedup_by_key(|quota| (quota.millis, quota.is_first_hit));
+            quotas.dedup_by_key(|quota| (quota.millis, std::mem::discriminant(&quota.way)));
             Policy { is_for_logins, is_global, quotas }
         },
     );
@@ -232,7 +302,7 @@ proptest! {
 
     /// One quota, one unit a request: every point of the curve is what the engine denies under that limit.
     #[test]
-    fn every_calculated_point_is_what_the_engine_denies(quota in quota(), lines in lines(1..2), pick in any::<prop::sample::Index>()) {
+    fn every_calculated_point_is_what_the_engine_denies(quota in window(), lines in lines(1..2), pick in any::<prop::sample::Index>()) {
         let policy = |limit| Policy {
             is_for_logins: true,
             is_global: false,
@@ -265,6 +335,38 @@ proptest! {
             let (under, _) = replay(&written(&policies), &lines, Options { rungs: 0, ..Options::default() });
             let first = &under.policies[0];
             prop_assert_eq!((point.denied, point.denied_clients), (first.denied, first.denied_clients));
+        }
+    }
+
+    /// Each other kind of each quota denies what a replay of that quota denies, alone and together with others.
+    #[test]
+    fn every_tried_kind_is_what_the_engine_denies(
+        policies in any_policies(),
+        lines in lines(1..3),
+        has_costs in any::<bool>(),
+        picked in any::<prop::sample::Index>(),
+    ) {
+        let written = |policies: &[Policy]| match has_costs {
+            true => written(policies),
+            false => written(policies).replace(", cost: { attribute: units, max: 1000 }", ""),
+        };
+        let (report, _) = replay(&written(&policies), &lines, Options { rungs: 1, ..Options::default() });
+        let at = picked.index(policies.len());
+        for (place, quota) in report.policies[at].quotas.iter().enumerate() {
+            prop_assert!(!quota.kinds.is_empty());
+            for kind in &quota.kinds {
+                // The marker is a length that no other quota has.
+                let mut marked = policies.clone();
+                marked[at].quotas[place].millis = 1_234_567;
+                let marker = written_quota(&marked[at].quotas[place]);
+                let text = written(&marked).replace(&marker, &kind.quota);
+                let (under, _) = replay(&text, &lines, Options { rungs: 0, ..Options::default() });
+                let own = &under.policies[at];
+                prop_assert_eq!((kind.denied, kind.denied_clients), (own.denied, own.denied_clients), "{}", text);
+                prop_assert_eq!(kind.total_denied.unwrap_or(under.denied), under.denied, "{}", text);
+                let clients = kind.total_denied_clients.unwrap_or(under.denied_clients);
+                prop_assert_eq!(clients, under.denied_clients, "{}", text);
+            }
         }
     }
 }

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use tollgate_policy::Printable;
 
 use super::CheckedReport;
-use super::curve;
 use super::number::{counted, lasting, moment};
 use super::read::{formats, lines_read};
 use super::section::{Align, Block, Cell, Column, Row, Table};
 use super::sections::{CHANGES, sections};
+use super::{curve, kinds};
 use crate::quoted::code;
 
 /// Limits of a curve that are listed.
@@ -94,6 +94,11 @@ impl CheckedReport {
                     let _ = writeln!(text, "{legend}\n");
                 }
                 let _ = writeln!(text, "</details>\n");
+            }
+            for quota in policy.quotas.iter().filter(|quota| kinds::has_kinds(quota)) {
+                let table = kinds::table(policy, quota);
+                let _ = writeln!(text, "<details><summary>{}</summary>\n\n{}", table.caption, rows(&table));
+                let _ = writeln!(text, "{}\n\n</details>\n", kinds::BASIS);
             }
         }
     }

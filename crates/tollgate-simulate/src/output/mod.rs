@@ -3,6 +3,7 @@
 pub(crate) mod curve;
 mod gates;
 mod html;
+mod kinds;
 mod markdown;
 mod notes;
 pub(crate) mod number;

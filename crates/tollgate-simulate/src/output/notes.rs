@@ -6,9 +6,9 @@ use super::number::{DAY, counted, grouped, lasting, moment};
 use super::share::percent;
 use crate::hit::MAX_ATTRIBUTE_BYTES;
 use crate::quoted::code;
-use crate::report::{LostLimit, Note};
+use crate::report::{LostQuota, Note};
 
-/// The most policies that a note lists.
+/// The most policies or quotas that a note lists.
 const LISTED: usize = 5;
 
 impl fmt::Display for Note {
@@ -76,8 +76,37 @@ impl fmt::Display for Note {
                 f,
                 "The curves lack limits whose counters had no room: {}. There is room for {} MiB of counters; a smaller \
                  --try-limits or a larger --max-clients leaves more.",
-                limits.iter().map(lost_limit).collect::<Vec<_>>().join(", "),
+                limits.iter().map(lost_quota).collect::<Vec<_>>().join(", "),
                 max_bytes >> 20
+            ),
+            Self::NoTriedKinds => f.write_str("No other kinds of quotas were tried; --try-limits tries them."),
+            Self::FewTriedKinds { tried, kinds } => write!(
+                f,
+                "There was room to try {tried} of {kinds} other kinds of quotas. A file with fewer policies leaves more."
+            ),
+            Self::LostKinds { kinds, max_bytes } => write!(
+                f,
+                "The report lacks kinds whose counters had no room: {}. There is room for {} MiB of counters; a larger \
+                 --max-clients leaves more.",
+                listed(kinds.iter().map(lost_quota)),
+                max_bytes >> 20
+            ),
+            Self::ImpossibleKinds { quotas } => {
+                let each = |(policy, quota, kinds): &(String, String, Vec<&str>)| {
+                    format!("{} {quota} ({})", code(policy), kinds.join(", "))
+                };
+                write!(
+                    f,
+                    "Some kinds were not tried, because the limit is too large for them or the policy has such a quota \
+                     already: {}.",
+                    listed(quotas.iter().map(each))
+                )
+            }
+            Self::FixedKinds { quotas } => write!(
+                f,
+                "No other kinds were tried for {}: of policies with overrides, with the limit 0 or one that comes from \
+                 requests, or with windows of the calendar.",
+                counted(*quotas, "quota")
             ),
             Self::FixedOverrides { quotas } => write!(
                 f,
@@ -157,6 +186,13 @@ fn idle_policies(policies: &[String]) -> String {
     )
 }
 
-fn lost_limit(LostLimit { policy, limit, quota }: &LostLimit) -> String {
-    format!("{} with {limit} in place of {quota}", code(policy))
+fn lost_quota(LostQuota { policy, tried, quota }: &LostQuota) -> String {
+    format!("{} with {tried} in place of {quota}", code(policy))
+}
+
+/// The first of some texts, and how many more there are.
+fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
+    let more = texts.len().saturating_sub(LISTED) as u64;
+    let others = if more > 0 { format!(" and {}", counted(more, "other")) } else { String::new() };
+    texts.take(LISTED).collect::<Vec<_>>().join(", ") + &others
 }

@@ -11,6 +11,7 @@
 
 mod all;
 mod clients;
+mod counted_window;
 mod decider;
 mod error;
 mod load;

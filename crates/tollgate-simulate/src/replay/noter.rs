@@ -1,6 +1,6 @@
 //! What decisions say, noted for the report: of all requests, of each policy, and of trials.
 
-use tollgate::{CountDenied, PolicyQuota, QuotaState, Timestamp};
+use tollgate::{CountDenied, PolicyQuota, Quota, QuotaState, Timestamp};
 use tollgate_policy::{
     Ground, Outcome, Policy, PolicyDecision, QuotaStanding, Trial, TrialAnswer, TrialDecision,
 };
@@ -59,8 +59,9 @@ struct Request<'h, 'a> {
 
 /// A quota that was charged for a request, and how the key was found.
 struct ChargedQuota<'c, K> {
-    /// As the policies have it.
-    quota: &'c PolicyQuota,
+    /// As the policies have it, and as it was charged.
+    declared: &'c PolicyQuota,
+    quota: &'c Quota,
     cost: u32,
     state: &'c QuotaState,
     /// Digests the key.
@@ -229,10 +230,10 @@ impl Noter {
             Ground::Unlimited => self.all.unlimited += 1,
             _ => {}
         }
-        let charged = decision.quotas().map(|QuotaStanding { policy, declared: quota, state, .. }| {
+        let charged = decision.quotas().map(|QuotaStanding { policy, declared, quota, state }| {
             let cost = policy.cost().of(&hit.attributes, 1).unwrap_or(1);
             let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
-            ChargedQuota { quota, cost, state, key }
+            ChargedQuota { declared, quota: quota.quota(), cost, state, key }
         });
         self.note_charges(request, charged, before, true);
         if decision.trials().next().is_some() {
@@ -272,8 +273,9 @@ impl Noter {
                     let Some(matched) = counting.next() else { continue };
                     let takes = decision.is_allowed() || is_charged_though_denied(&matched, decision);
                     let charges = matched.declared().zip(matched.charges()).zip(counted);
-                    let charged = charges.map(|((quota, charge), state)| ChargedQuota {
-                        quota,
+                    let charged = charges.map(|((declared, charge), state)| ChargedQuota {
+                        declared,
+                        quota: charge.counter().quota().quota(),
                         cost: charge.cost(),
                         state,
                         key: move || Some(digest(charge.counter().key())),
@@ -315,8 +317,8 @@ impl Noter {
     ) {
         let mut last: Option<(usize, Option<RequestClient>)> = None;
         // Nested iterators are faster when they drive the loop.
-        charges.for_each(|ChargedQuota { quota, cost, state, key }| {
-            let Some((track, place)) = self.tracks.find(quota) else { return };
+        charges.for_each(|ChargedQuota { declared, quota, cost, state, key }| {
+            let Some((track, place)) = self.tracks.find(declared) else { return };
             let client = match last {
                 Some((same, client)) if same == track => client,
                 _ => {
@@ -333,20 +335,16 @@ impl Noter {
             };
             last = Some((track, client));
             let number = client.and_then(|client| client.number);
-            self.note_quota(track, place, number, cost, state);
+            let subject = self.tracks.of(track).map_or(0, |track| track.subject);
+            let one_in = self.subjects.get(subject).map_or(1, FollowedClients::one_in);
+            self.tracks.note(track, place, QuotaRequest { client: number, one_in, cost, quota, state });
             if let Some(RequestClient { digest, .. }) = client.filter(|_| !self.rungs.is_empty()) {
-                let charge = Charge { track, place, digest, client: number, cost, state };
-                self.rungs.ask(charge, &request.hit.attributes, quota);
+                let charge = Charge { track, place, digest, client: number, cost, quota, state };
+                self.rungs.ask(charge, &request.hit.attributes, declared);
             }
         });
         self.tracks.end();
         self.rungs.decide(request.now, request.number(CLIENT), takes);
-    }
-
-    fn note_quota(&mut self, track: usize, place: usize, client: Option<u32>, cost: u32, state: &QuotaState) {
-        let subject = self.tracks.of(track).map_or(0, |track| track.subject);
-        let one_in = self.subjects.get(subject).map_or(1, FollowedClients::one_in);
-        self.tracks.note(track, place, QuotaRequest { client, one_in, cost, state });
     }
 
     /// The number of the client with this key, if it is followed.

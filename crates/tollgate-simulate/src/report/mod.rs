@@ -2,6 +2,7 @@
 
 mod clientless;
 mod hidden;
+mod kind;
 mod load;
 mod note;
 mod read;
@@ -14,8 +15,9 @@ use serde::Serialize;
 use tollgate_policy::Identity;
 
 pub(crate) use self::clientless::Clientless;
+pub use self::kind::TriedKind;
 pub use self::load::{Peak, PeakLength, PeakReport, Timeline};
-pub use self::note::{LostLimit, Note};
+pub use self::note::{LostQuota, Note};
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::route::{BusyClient, RouteReport, RouteSuggestion, StatusClass};
 pub use self::status::{DeniedStatus, StatusReport};
@@ -165,9 +167,10 @@ pub struct QuotaReport {
     pub requests: u64,
     /// Requests for which it has no room.
     pub denied: u64,
-    /// Those that cost more than the limit, so that waiting does not help.
+    /// Those that cost more than the limit, or than the burst of a bucket, so that waiting does not help.
     pub above_limit: u64,
-    /// Windows of clients with a request.
+    /// Windows of clients with a request. Of a bucket or a log, these are the intervals of its length that the clock
+    /// shows.
     pub windows: u64,
     /// Windows in which a request is denied.
     pub denied_windows: u64,
@@ -176,10 +179,15 @@ pub struct QuotaReport {
     /// The most units that each client requests in one window: how tight the limit is.
     pub most: Option<Quantiles>,
     /// The most units admitted for one client in any interval as long as a window, as a share of the limit. Adjacent
-    /// windows allow up to 2. `None` if it was not measured.
+    /// fixed windows allow up to 2. `None` if it was not measured.
     pub burst: Option<f64>,
     /// The denials of other limits.
     pub curve: Curve,
+    /// The denials of other kinds with the same limit.
+    pub kinds: Vec<TriedKind>,
+    /// The most that it may admit in one window.
+    #[serde(skip)]
+    pub(crate) most_in_window: u64,
 }
 
 /// The distribution of values: half of them are at most `p50`, and so on.
@@ -342,7 +350,7 @@ impl QuotaReport {
     /// Returns whether clients ask for more than the limit in one window, and yet it denies nothing: other quotas
     /// denied it first.
     pub(crate) fn is_spared(&self) -> bool {
-        self.denied == 0 && self.most.is_some_and(|most| most.max > self.curve.replayed)
+        self.denied == 0 && self.most.is_some_and(|most| most.max > self.most_in_window)
     }
 
     /// Written as in a file, with its place if an override has it.

@@ -70,9 +70,35 @@ pub enum Note {
     /// There was no room for the counters of some limits.
     LostLimits {
         /// Each with its policy and its quota.
-        limits: Vec<LostLimit>,
+        limits: Vec<LostQuota>,
         /// The bytes that there are for them.
         max_bytes: usize,
+    },
+    /// Other kinds were not asked for.
+    NoTriedKinds,
+    /// Other kinds were tried for some quotas only, or not all of them.
+    FewTriedKinds {
+        /// How many were.
+        tried: usize,
+        /// How many there are, of all quotas together.
+        kinds: usize,
+    },
+    /// There was no room for the counters of some kinds.
+    LostKinds {
+        /// Each with its policy and its quota.
+        kinds: Vec<LostQuota>,
+        /// The bytes that there are for them.
+        max_bytes: usize,
+    },
+    /// Quotas cannot be of some kinds.
+    ImpossibleKinds {
+        /// Each with its policy, the quota and the kinds.
+        quotas: Vec<(String, String, Vec<&'static str>)>,
+    },
+    /// No other kinds are tried for some quotas.
+    FixedKinds {
+        /// How many.
+        quotas: u64,
     },
     /// Quotas of overrides keep their limits.
     FixedOverrides {
@@ -130,14 +156,14 @@ pub enum Note {
     DependentClients,
 }
 
-/// A limit that could not be tried.
+/// A limit or a kind that could not be tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LostLimit {
+pub struct LostQuota {
     /// The policy's name, with its role if it does not decide.
     pub policy: String,
-    /// The limit.
-    pub limit: u64,
+    /// The limit, or the quota of another kind.
+    pub tried: String,
     /// The quota in whose place it was.
     pub quota: String,
 }

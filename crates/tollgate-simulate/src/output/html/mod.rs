@@ -23,6 +23,7 @@ use self::escape::HtmlText;
 use self::prose::Prose;
 use self::table::HtmlTable;
 use super::CheckedReport;
+use super::kinds;
 use super::number::counted;
 use super::section::Block;
 use super::sections::sections;
@@ -64,6 +65,7 @@ impl CheckedReport {
             PageSection::new("policies", "Policies", tables("policies") + &quotas::tightness(report)),
             PageSection::new("load", load.0, load.1),
             PageSection::new("limits", "Other limits", curves::section(report)),
+            PageSection::new("kinds", "Other kinds", other_kinds(report)),
             PageSection::new("changes", "Changes", tables("changes")),
             PageSection::new("clients", "Clients", tables("clients")),
             PageSection::new("when", "When", when::section(report)),
@@ -78,6 +80,15 @@ impl CheckedReport {
         let _ = write!(page, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
         page
     }
+}
+
+/// Bytes that the table of other kinds may take.
+const MAX_KIND_BYTES: usize = 60_000;
+
+/// What other kinds of quotas would deny.
+fn other_kinds(report: &Report) -> String {
+    let table = kinds::table_of_all(report, MAX_KIND_BYTES);
+    if table.rows.is_empty() { String::new() } else { HtmlTable::of(&table).html() }
 }
 
 /// A piece of a section that every form of output has.

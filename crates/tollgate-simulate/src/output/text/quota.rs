@@ -1,9 +1,9 @@
-//! How tight each quota is, and what other limits would deny.
+//! How tight each quota is, and what other limits and kinds would deny.
 
-use crate::output::curve;
 use crate::output::number::{counted, grouped, lasting, most_in_a_window};
 use crate::output::screen::Screen;
 use crate::output::text_table::TextTable;
+use crate::output::{curve, kinds};
 use crate::report::{PolicyReport, QuotaReport, Report};
 
 /// Limits of a curve that are shown.
@@ -14,8 +14,8 @@ pub(super) fn sections(screen: &mut Screen, report: &Report) {
         report.policies.iter().flat_map(|policy| policy.quotas.iter().map(move |quota| (policy, quota)));
     let counted = quotas.filter(|(_, quota)| quota.requests > 0);
     counted.clone().for_each(|(policy, quota)| tightness(screen, policy, quota));
-    let curves = counted.map(|(_, quota)| &quota.curve).filter(|curve| curve.points.len() > 1);
-    if let Some(legend) = curve::replayed(curves) {
+    let shown = counted.filter(|(_, quota)| quota.curve.points.len() > 1 || kinds::has_kinds(quota));
+    if let Some(legend) = curve::replayed(shown.map(|(_, quota)| &quota.curve)) {
         screen.gap();
         screen.line(2, legend);
     }
@@ -39,6 +39,14 @@ fn tightness(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
         );
     }
     other_limits(screen, policy, quota);
+    other_kinds(screen, policy, quota);
+}
+
+fn other_kinds(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
+    if kinds::has_kinds(quota) {
+        screen.line(2, format_args!("what other kinds would deny ({}):", kinds::BASIS));
+        screen.table(&TextTable::of(&kinds::table(policy, quota), 4));
+    }
 }
 
 fn other_limits(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
@@ -74,7 +82,9 @@ fn denials(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
         let requests = counted(above_limit, "request");
         screen.line(
             2,
-            format_args!("denies {requests} that cost more than the whole limit; waiting does not help"),
+            format_args!(
+                "denies {requests} that cost more than it ever admits at once; waiting does not help"
+            ),
         );
     }
 }

@@ -87,7 +87,19 @@ impl Bits {
         }
     }
 
-    fn contains(&self, client: u32) -> bool {
+    /// The clients of it, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        let pages = (0_u32..).step_by(WORDS * 64).zip(&self.pages);
+        let words = pages.flat_map(|(first, page)| {
+            let words = page.iter().flat_map(|page| page.iter());
+            (first..).step_by(64).zip(words)
+        });
+        words.flat_map(|(first, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit)
+        })
+    }
+
+    pub(crate) fn contains(&self, client: u32) -> bool {
         let (page, word, bit) = place(client);
         let page = self.pages.get(page).and_then(Option::as_ref);
         page.and_then(|page| page.get(word)).is_some_and(|word| word & bit != 0)
@@ -106,6 +118,13 @@ mod tests {
         bits.keep(&[0, 63, 100, 200, 70_000]);
         let kept: Vec<u32> = (0..300).filter(|client| bits.contains(*client)).collect();
         assert_eq!(kept, [1, 3, 4]);
+        assert_eq!(bits.iter().collect::<Vec<_>>(), kept);
+        let far: Bits = {
+            let mut far = Bits::default();
+            [7, 4_095, 4_096, 70_000].into_iter().for_each(|client| far.insert(client));
+            far
+        };
+        assert_eq!(far.iter().collect::<Vec<_>>(), [7, 4_095, 4_096, 70_000]);
         let mut other = Bits::default();
         [3, 5, 9_000].into_iter().for_each(|client| other.insert(client));
         assert_eq!((bits.count_without(&other), other.count_without(&bits)), (2, 2));

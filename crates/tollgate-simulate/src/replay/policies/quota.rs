@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tollgate::{Anchor, PolicyQuota, QuotaState, Reason, Timestamp};
+use tollgate::{Anchor, PolicyQuota, Quota, QuotaState, Reason, Timestamp};
 use tollgate_policy::QuotaSpec;
 
 use super::burst::Burst;
 use crate::histogram::Histogram;
 use crate::replay::clients::packed::{Count, Moment};
 use crate::replay::clients::per_client::PerClient;
+use crate::replay::counted_window::counted_window;
 
 /// The counts of one quota of a policy.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub(crate) struct QuotaRequest<'a> {
     /// How many clients one that is followed stands for.
     pub(crate) one_in: u64,
     pub(crate) cost: u32,
+    /// The quota that was charged.
+    pub(crate) quota: &'a Quota,
     pub(crate) state: &'a QuotaState,
 }
 
@@ -71,7 +74,7 @@ impl QuotaTrack {
     }
 
     pub(crate) fn note(&mut self, seen: QuotaRequest<'_>) {
-        let QuotaRequest { client, one_in, cost, state } = seen;
+        let QuotaRequest { client, one_in, cost, quota, state } = seen;
         self.requests += 1;
         if !state.has_room() {
             self.denied += 1;
@@ -80,12 +83,10 @@ impl QuotaTrack {
         }
         // This quota or another one denied the request, so no window was opened, and the one in the state begins now.
         let is_unopened = self.quota.quota().anchor() == Anchor::FirstHit && state.used() == 0;
-        let (Some(number), Some(window)) = (client, state.window()) else { return };
-        if is_unopened {
-            return;
-        }
+        let Some(number) = client.filter(|_| !is_unopened) else { return };
+        let window = counted_window(quota, state);
         if state.has_room() && state.units() > 0 {
-            self.burst.admitted(state.now(), number, state.units(), state.limit(), window.length());
+            self.burst.admitted(state.now(), number, state.units(), quota.limit(), window.length());
         }
         let Some(client) = self.clients.of(number) else { return };
         let start = Moment::at(window.start());

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use tollgate::QuotaKind;
+
 use crate::curve::{Curve, Others, Point};
 use crate::followed::FollowedClients;
 use crate::histogram::Histogram;
@@ -13,8 +15,8 @@ use crate::replay::clients::denier::Denier;
 use crate::replay::noter::Noter;
 use crate::replay::policies::quota::QuotaTrack;
 use crate::replay::policies::{CLIENT, PolicyTrack};
-use crate::replay::rungs::TriedLimit;
-use crate::report::{Quantiles, QuotaReport};
+use crate::replay::rungs::TriedQuota;
+use crate::report::{Quantiles, QuotaReport, TriedKind};
 
 /// The clients with denied requests, by what has denied them.
 pub(crate) struct DeniedClients<'a> {
@@ -55,6 +57,12 @@ impl Noter {
             most: Quantiles::of(&maxima),
             burst: quota.burst.most().filter(|_| limit > 0),
             curve: self.curve(track, place, &maxima, denied_clients)?,
+            kinds: self.kinds(track, place, denied_clients)?,
+            most_in_window: match quota.quota.quota().kind() {
+                // A full bucket, and what drains while the window lasts.
+                QuotaKind::Burst => limit.saturating_add(quota.quota.quota().capacity()),
+                _ => limit,
+            },
         })
     }
 
@@ -86,14 +94,53 @@ impl Noter {
             total_denied: is_enforced.then_some(self.all.verdicts.denied),
             total_denied_clients: is_enforced.then_some(denied_clients.all * one_client_in),
         };
-        let tried = self.rungs.tried(number, place).map(|TriedLimit { limit, denied, total_denied }| Point {
-            limit,
+        let tried = self.rungs.tried_limits(number, place);
+        let tried = tried.map(|TriedQuota { tried, denied, total_denied, .. }| Point {
+            limit: tried.limit(),
             denied: denied.0,
             denied_clients: denied.1 * one_in,
             total_denied: total_denied.map(|(requests, _)| requests),
             total_denied_clients: total_denied.map(|(_, clients)| clients * one_client_in),
         });
         Some(Curve::tried(tried.chain([replayed]).collect(), limit))
+    }
+
+    /// What other kinds deny.
+    fn kinds(
+        &self,
+        number: usize,
+        place: usize,
+        denied_clients: &DeniedClients<'_>,
+    ) -> Option<Vec<TriedKind>> {
+        let track = self.tracks.of(number)?;
+        let one_in = self.subjects.get(track.subject).map_or(1, FollowedClients::one_in);
+        let one_client_in = self.subjects.get(CLIENT).map_or(1, FollowedClients::one_in);
+        let others =
+            track.is_calculable.then(|| self.others(number, track, track.quotas.get(place)?, denied_clients));
+        let others = others.flatten();
+        let kinds =
+            self.rungs.tried_kinds(number, place).map(|TriedQuota { tried, place, denied, total_denied }| {
+                // One that decides alone is tried alone: all others deny what they deny today.
+                let with_others = others.as_ref().map(|others| {
+                    let clients =
+                        others.clients.as_ref().zip(Denier::of(number)).and_then(|((clients, _), own)| {
+                            let is_denied_by_own = |client| {
+                                [Denier::default(), own].contains(&denied_clients.clients.denier(client))
+                            };
+                            Some(clients + self.rungs.denied_clients(place, is_denied_by_own)?)
+                        });
+                    (others.denied + denied.0, clients)
+                });
+                let total = total_denied.map(|(requests, clients)| (requests, Some(clients))).or(with_others);
+                TriedKind {
+                    quota: tried.to_string(),
+                    denied: denied.0,
+                    denied_clients: denied.1 * one_in,
+                    total_denied: total.map(|(requests, _)| requests),
+                    total_denied_clients: total.and_then(|(_, clients)| Some(clients? * one_client_in)),
+                }
+            });
+        Some(kinds.collect())
     }
 
     /// The clients with mostly errors that set this bound.

@@ -48,6 +48,13 @@ impl Denials {
         Some((requests + all.requests, all.clients.count() + clients.count_without(&all.clients)))
     }
 
+    /// How many clients that are of interest a rung denies.
+    pub(super) fn clients_of_rung(&self, rung: usize, is_of_interest: impl Fn(u32) -> bool) -> Option<u64> {
+        let (own, all) = (&self.by_rung.get(rung)?.clients, &self.by_all.clients);
+        let clients = all.iter().chain(own.iter().filter(|client| !all.contains(*client)));
+        Some(clients.filter(|client| is_of_interest(*client)).count() as u64)
+    }
+
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
         self.by_all.clients.keep(kept);
@@ -76,6 +83,8 @@ mod tests {
         denials.note(0b1001, Some(1));
         let by_rung = [0, 1, 2, 3, 4].map(|rung| denials.of_rung(rung));
         assert_eq!(by_rung, [Some((3, 1)), Some((1, 1)), Some((1, 1)), Some((3, 2)), None]);
+        assert_eq!(denials.clients_of_rung(0, |client| client > 1), Some(0));
+        assert_eq!(denials.clients_of_rung(3, |client| client > 1), Some(1));
         denials.keep(&[2]);
         assert_eq!(denials.of_rung(3), Some((3, 1)));
     }

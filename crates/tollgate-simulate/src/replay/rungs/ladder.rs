@@ -1,25 +1,28 @@
-//! Quotas that are decided together, under several limits at once.
+//! Quotas that are decided together, under several limits or kinds at once.
 
 use std::collections::HashMap;
 use std::iter;
+use std::sync::Arc;
 
-use tollgate::{Anchor, CountDenied, PolicyQuota, QuotaState, Timestamp, WindowLength};
+use tollgate::{Anchor, CountDenied, PolicyQuota, Quota, QuotaKind, QuotaState, Timestamp, WindowLength};
 
 use super::counters::RungCounters;
 use super::denials::{Denials, RungBits};
+use super::standings::{RequestTime, StandingCounters};
 use super::{MAX_RUNGS, Rung};
+use crate::replay::counted_window::counted_window;
 use crate::replay::policies::Tracks;
 
 /// The rungs of quotas that are decided together: those of all policies that decide, or those of one on trial.
 ///
-/// The policies have found out already what applies to a request, and whether that is so depends on no limit. Left to
-/// decide is whether there is room under each limit: a request takes its units from all counters or, if one has no
-/// room, from none.
+/// The policies have found out already what applies to a request, and whether that is so depends on no limit and no
+/// kind. Left to decide is whether there is room under each rung: a request takes its units from all counters or, if
+/// one has no room, from none.
 pub(super) struct Ladder {
     pub(super) rungs: Vec<Rung>,
     /// For each policy, in each role, how its quotas are counted here.
     tracks: Vec<LadderTrack>,
-    counters: Vec<RungCounters>,
+    counters: Vec<LadderCounters>,
     /// The memory that these take, in words.
     words: usize,
     /// What all policies together deny, if they decide.
@@ -43,11 +46,26 @@ struct LadderTrack {
 struct CountedQuota {
     counters: usize,
     count_denied: CountDenied,
-    /// The limit under each rung, if some rungs change it.
-    limits: Option<Box<[u64]>>,
+    /// The quota under each rung, if some rungs change it.
+    changed: Option<ChangedQuota>,
+}
+
+/// A quota under each rung, and its limits.
+pub(super) struct ChangedQuota {
+    quotas: Arc<[Quota]>,
+    limits: Box<[u64]>,
+}
+
+/// The counters of one quota.
+enum LadderCounters {
+    /// Those of fixed windows under every rung.
+    Windows(RungCounters),
+    /// All others.
+    Standings(StandingCounters),
 }
 
 /// A charge of a request.
+#[derive(Clone, Copy)]
 pub(in super::super) struct Charge<'a> {
     pub(in super::super) track: usize,
     pub(in super::super) place: usize,
@@ -56,6 +74,8 @@ pub(in super::super) struct Charge<'a> {
     /// The number of its client by the policy's key.
     pub(in super::super) client: Option<u32>,
     pub(in super::super) cost: u32,
+    /// As it was charged.
+    pub(in super::super) quota: &'a Quota,
     pub(in super::super) state: &'a QuotaState,
 }
 
@@ -63,12 +83,28 @@ pub(in super::super) struct Charge<'a> {
 struct PendingCharge {
     track: usize,
     place: usize,
-    slot: usize,
+    counter: PendingCounter,
     client: Option<u32>,
     cost: u64,
     /// The rungs under which it has no room, and those of them that no window has room under.
     without_room: RungBits,
     above_limit: RungBits,
+}
+
+/// Where a charge is counted.
+enum PendingCounter {
+    /// The place of its slot.
+    Slot(usize),
+    /// The key of its standings.
+    Standings { digest: u128, time: RequestTime, quotas: PendingQuotas },
+}
+
+/// The quotas of a charge.
+enum PendingQuotas {
+    /// One for each rung.
+    Each(Arc<[Quota]>),
+    /// The same under all rungs.
+    Same(Quota),
 }
 
 impl Ladder {
@@ -88,16 +124,20 @@ impl Ladder {
             let own = rungs.iter().enumerate().filter(|(_, rung)| rung.track == number);
             let denials = Denials::of(own.fold(0, |bits, (place, _)| bits | 1 << place));
             let places = track.quotas.iter().enumerate().map(|(place, quota)| {
-                let quota = &quota.quota;
+                let (quota, today) = (&quota.quota, quota.quota.quota());
+                let is_changed = |rung: &&Rung| (rung.track, rung.quota) == (number, place);
+                let own = || rungs.iter().filter(is_changed);
                 let counters = *known.entry(quota.scope_digest()).or_insert_with(|| {
-                    counters.push(RungCounters::new(count, opening(quota)));
+                    let mut kinds = own().map(|rung| rung.tried.kind()).chain([today.kind()]);
+                    counters.push(match kinds.all(|kind| kind == QuotaKind::Window) {
+                        true => LadderCounters::Windows(RungCounters::new(count, opening(quota))),
+                        false => LadderCounters::Standings(StandingCounters::new(count)),
+                    });
                     counters.len() - 1
                 });
-                let is_changed = |rung: &&Rung| (rung.track, rung.quota) == (number, place);
-                let today = quota.quota().limit();
-                let limits = rungs.iter().map(|rung| if is_changed(&rung) { rung.limit } else { today });
-                let limits = rungs.iter().any(|rung| is_changed(&rung)).then(|| limits.collect());
-                CountedQuota { counters, count_denied: quota.count_denied(), limits }
+                let quotas = rungs.iter().map(|rung| if is_changed(&rung) { &rung.tried } else { today });
+                let changed = own().next().map(|_| quotas.cloned().collect());
+                CountedQuota { counters, count_denied: quota.count_denied(), changed }
             });
             LadderTrack { places: places.collect(), denials }
         });
@@ -124,44 +164,53 @@ impl Ladder {
         RungBits::MAX >> (MAX_RUNGS - self.rungs.len().clamp(1, MAX_RUNGS))
     }
 
-    /// Asks for room for a charge of a request. `limits` are those of each rung, if they are others than usual.
-    pub(super) fn ask(&mut self, charge: Charge<'_>, limits: Option<&[u64]>) {
-        let Charge { track, place, digest, client, cost, state } = charge;
-        let (now, cost) = (state.now(), u64::from(cost));
-        let Some(end) = state.window().map(|window| window.end()) else { return self.lose() };
+    /// Asks for room for a charge of a request. `varied` is its quota under each rung, if it is another than usual.
+    pub(super) fn ask(&mut self, charge: Charge<'_>, varied: Option<&ChangedQuota>) {
+        let Charge { track, place, digest, client, cost, quota, state } = charge;
+        let (now, cost, window) = (state.now(), u64::from(cost), counted_window(quota, state));
         let place_of = self.tracks.get(track).and_then(|track| track.places.get(place));
-        let Some(CountedQuota { counters, count_denied, limits: own }) = place_of else { return };
+        let Some(CountedQuota { counters, count_denied, changed }) = place_of else { return };
+        let changed = varied.or(changed.as_ref());
         let Some(counters) = self.counters.get_mut(*counters) else { return };
         let before = counters.words();
         let max_words = (self.max_words + before).saturating_sub(self.words);
-        let Some(found) = counters.place(digest, now, max_words) else { return self.lose() };
-        self.words = self.words - before + counters.words();
-        let Some(mut slot) = counters.slot(found) else { return };
-        slot.enter(now, end);
         // Cost 0 is answered as cost 1, and an overdraft as what has room if one unit has.
         let needed = if *count_denied == CountDenied::Overdraft { 1 } else { cost.max(1) };
-        let (without_room, above_limit) = match limits.or(own.as_deref()) {
-            Some(limits) => {
-                let above = limits.iter().enumerate();
-                let above =
-                    above.fold(0, |bits, (rung, limit)| bits | RungBits::from(needed > *limit) << rung);
-                (slot.without_room(needed, limits.iter().copied()), above)
+        let (counter, (without_room, above_limit)) = match counters {
+            LadderCounters::Windows(counters) => {
+                let Some(found) = counters.place(digest, now, max_words) else { return self.lose() };
+                let Some(mut slot) = counters.slot(found) else { return };
+                slot.enter(now, window.end());
+                let room = match changed {
+                    Some(ChangedQuota { limits, .. }) => {
+                        let above = limits.iter().enumerate();
+                        let above = above
+                            .fold(0, |bits, (rung, limit)| bits | RungBits::from(needed > *limit) << rung);
+                        (slot.without_room(needed, limits.iter().copied()), above)
+                    }
+                    None => {
+                        let limit = quota.limit();
+                        let above = if needed > limit { RungBits::MAX } else { 0 };
+                        (slot.without_room(needed, iter::repeat(limit)), above)
+                    }
+                };
+                (PendingCounter::Slot(found), room)
             }
-            None => {
-                let limit = state.limit();
-                let above = if needed > limit { RungBits::MAX } else { 0 };
-                (slot.without_room(needed, iter::repeat(limit)), above)
+            LadderCounters::Standings(counters) => {
+                if counters.enter(digest, now, max_words).is_none() {
+                    return self.lose();
+                }
+                let time = RequestTime { now, window };
+                let quotas = match changed {
+                    Some(changed) => PendingQuotas::Each(Arc::clone(&changed.quotas)),
+                    None => PendingQuotas::Same(quota.clone()),
+                };
+                let room = counters.without_room(digest, needed, quotas.by_rung(), time);
+                (PendingCounter::Standings { digest, time, quotas }, room)
             }
         };
-        self.charges.push(PendingCharge {
-            track,
-            place,
-            slot: found,
-            client,
-            cost,
-            without_room,
-            above_limit,
-        });
+        self.words = self.words - before + counters.words();
+        self.charges.push(PendingCharge { track, place, counter, client, cost, without_room, above_limit });
     }
 
     /// Decides on the request whose charges have been asked for. `client` is the number of its client in figures over
@@ -178,9 +227,18 @@ impl Ladder {
                 CountDenied::Yes => !denied | asked.without_room & !asked.above_limit,
                 CountDenied::Overdraft => RungBits::MAX,
             };
-            let slot = self.counters.get_mut(*counters).and_then(|counters| counters.slot(asked.slot));
-            if let Some(mut slot) = slot.filter(|_| takes) {
-                slot.add(asked.cost, charged, now);
+            let Some(counters) = self.counters.get_mut(*counters).filter(|_| takes) else { continue };
+            match (counters, &asked.counter) {
+                (LadderCounters::Windows(counters), PendingCounter::Slot(place)) => {
+                    let slot = counters.slot(*place);
+                    slot.into_iter().for_each(|mut slot| slot.add(asked.cost, charged, now));
+                }
+                (LadderCounters::Standings(counters), PendingCounter::Standings { digest, time, quotas }) => {
+                    let before = counters.words();
+                    counters.add(*digest, asked.cost, charged, quotas.by_rung(), *time);
+                    self.words = self.words - before + counters.words();
+                }
+                _ => {}
             }
         }
         if denied != 0 {
@@ -209,6 +267,12 @@ impl Ladder {
         }
     }
 
+    /// Of the clients that the policy of this rung denies, how many are of interest.
+    pub(super) fn denied_clients(&self, rung: usize, is_of_interest: impl Fn(u32) -> bool) -> Option<u64> {
+        let track = self.rungs.get(rung)?.track;
+        self.tracks.get(track)?.denials.clients_of_rung(rung, is_of_interest)
+    }
+
     /// Requests and clients that the policy of this rung denies.
     pub(super) fn denied(&self, rung: usize) -> Option<(u64, u64)> {
         let track = self.rungs.get(rung)?.track;
@@ -223,7 +287,9 @@ impl Ladder {
     /// Prefetches the counters of a key under a quota.
     pub(super) fn prefetch(&self, track: usize, place: usize, digest: u128) {
         let place = self.tracks.get(track).and_then(|track| track.places.get(place));
-        if let Some(counters) = place.and_then(|place| self.counters.get(place.counters)) {
+        if let Some(LadderCounters::Windows(counters)) =
+            place.and_then(|place| self.counters.get(place.counters))
+        {
             counters.prefetch(digest);
         }
     }
@@ -240,7 +306,7 @@ impl Ladder {
     /// The memory that its counters take, in words.
     #[cfg(test)]
     pub(super) fn words(&self) -> usize {
-        let words = self.counters.iter().map(RungCounters::words).sum();
+        let words = self.counters.iter().map(LadderCounters::words).sum();
         assert!(self.is_lost || words == self.words, "{words} {}", self.words);
         words
     }
@@ -251,6 +317,32 @@ impl Ladder {
         self.is_lost = true;
         self.counters.clear();
         self.charges.clear();
+    }
+}
+
+impl LadderCounters {
+    const fn words(&self) -> usize {
+        match self {
+            Self::Windows(counters) => counters.words(),
+            Self::Standings(counters) => counters.words(),
+        }
+    }
+}
+
+impl FromIterator<Quota> for ChangedQuota {
+    fn from_iter<I: IntoIterator<Item = Quota>>(quotas: I) -> Self {
+        let quotas: Arc<[Quota]> = quotas.into_iter().collect();
+        Self { limits: quotas.iter().map(Quota::limit).collect(), quotas }
+    }
+}
+
+impl PendingQuotas {
+    /// The quota under each rung.
+    fn by_rung<'q>(&'q self) -> impl Fn(usize) -> Option<&'q Quota> {
+        move |rung| match self {
+            Self::Each(quotas) => quotas.get(rung),
+            Self::Same(quota) => Some(quota),
+        }
     }
 }
 

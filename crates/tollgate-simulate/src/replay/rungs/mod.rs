@@ -1,29 +1,35 @@
-//! Other limits, tried on every request: one rung is one quota under one other limit.
+//! Other limits and kinds, tried on every request: one rung is one quota with one other limit, or of one other kind.
 //!
 //! Where several quotas go together, where requests cost more than one unit or denied ones are counted, what a limit
-//! denies cannot be calculated from the windows of that quota alone.
+//! denies cannot be calculated from the windows of that quota alone. What another kind denies never can.
 
 mod counters;
 mod denials;
+mod kinds;
 mod ladder;
 mod notes;
+mod standings;
 
-use tollgate::{PolicyQuota, Timestamp};
+use tollgate::{PolicyQuota, Quota, Timestamp};
 use tollgate_policy::{Attributes, Outcome, Policies, Policy, PolicyError, SentReading};
 
+use self::kinds::OtherKinds;
 pub(super) use self::ladder::Charge;
-use self::ladder::Ladder;
+use self::ladder::{ChangedQuota, Ladder};
 pub(super) use self::notes::notes;
 use super::error::ReplayError;
 use super::policies::quota::QuotaTrack;
 use super::policies::{CLIENT, Tracks};
 use super::{MAX_COUNTERS, Options, PolicyTrack};
 
-/// Rungs at most, of all quotas together: each has a bit.
+/// Rungs of one ladder at most: each has a bit. So many limits are tried at most for all quotas together.
 const MAX_RUNGS: usize = 32;
 
-/// Memory for the counters of all rungs together, for each client that may be followed. If more is needed, the rungs
-/// give no point, and a note tells it.
+/// Ladders of other kinds at most for quotas that decide alone.
+const MAX_ALONE: usize = 64;
+
+/// Memory for the counters of all limits together, for each client that may be followed, and as much for those of all
+/// kinds. If more is needed, the rungs say nothing, and a note tells it.
 const BYTES_PER_CLIENT: usize = 160;
 
 /// That of the most counters that a replay may have, and the least for these rungs.
@@ -33,11 +39,11 @@ const MIN_BYTES: usize = MAX_BYTES / 64;
 /// Limits as shares of today's; of 10, if today's is 0.
 const SHARES: [f64; 12] = [1.5, 0.5, 2.0, 0.75, 3.0, 0.25, 5.0, 0.9, 1.1, 8.0, 0.1, 1.25];
 
-/// One quota under another limit.
+/// One quota with another limit, or of another kind.
 pub(super) struct Rung {
     pub(super) track: usize,
     pub(super) quota: usize,
-    pub(super) limit: u64,
+    pub(super) tried: Quota,
     /// The policies with this limit, if it may matter for which of two lists of quotas is stricter.
     changed: Option<Policies>,
 }
@@ -46,17 +52,23 @@ pub(super) struct Rung {
 #[derive(Default)]
 pub(super) struct Rungs {
     ladders: Vec<Ladder>,
-    /// For each policy, in each role, the ladder by which its charges are decided.
-    of_tracks: Vec<Option<usize>>,
-    /// The ladder of the charges that have been asked for.
-    asked: Option<usize>,
-    /// Memory for the counters of all.
+    /// The first of them that try other kinds, and not other limits.
+    first_of_kinds: usize,
+    /// For each policy, in each role, the ladders by which its charges are decided.
+    of_tracks: Vec<Vec<usize>>,
+    /// The ladders of the charges that have been asked for.
+    asked: Vec<usize>,
+    /// Memory for the counters of all limits, and for those of all kinds.
     max_bytes: usize,
+    /// The other kinds of each quota, and those that there are not.
+    pub(super) kinds: Vec<OtherKinds>,
 }
 
 /// What a rung denies.
-pub(super) struct TriedLimit {
-    pub(super) limit: u64,
+pub(super) struct TriedQuota<'a> {
+    pub(super) tried: &'a Quota,
+    /// Its ladder, and its place there.
+    pub(super) place: (usize, usize),
     /// Requests and clients that its policy denies.
     pub(super) denied: (u64, u64),
     /// Those that all policies together deny. `None` for trials.
@@ -97,14 +109,15 @@ fn is_limited_by_requests(policy: &Policy) -> bool {
     policy.quota_specs().chain(policy.candidate_specs()).any(|spec| spec.limit_attribute().is_some())
 }
 
-fn limits(today: u64, count: usize) -> Vec<u64> {
+/// The quota with other limits, as far as its kind has them.
+fn limits(quota: &Quota, count: usize) -> Vec<Quota> {
+    let today = quota.limit();
     let whole = if today == 0 { 10.0 } else { today as f64 };
     let mut limits: Vec<u64> =
         SHARES.iter().map(|share| (share * whole).round() as u64).filter(|limit| *limit != today).collect();
     let mut seen = std::collections::HashSet::new();
     limits.retain(|limit| *limit > 0 && seen.insert(*limit));
-    limits.truncate(count);
-    limits
+    limits.into_iter().filter_map(|limit| quota.clone().with_limit(limit).ok()).take(count).collect()
 }
 
 fn with_limit(
@@ -125,47 +138,95 @@ fn with_limit(
 }
 
 impl Rungs {
-    /// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than there are bits in
-    /// all. If there are more quotas than that, the first have one each.
+    /// Rungs for all quotas whose curves cannot be calculated: so many limits for each, and no more than there are bits
+    /// in all. If there are more quotas than that, the first have one each. And rungs for the other kinds of all quotas.
     pub(super) fn new(policies: &Policies, tracks: &Tracks, options: &Options) -> Result<Self, ReplayError> {
+        let max_bytes =
+            options.max_clients.get().saturating_mul(BYTES_PER_CLIENT).clamp(MIN_BYTES, MAX_BYTES);
+        let mut all =
+            Self { max_bytes, of_tracks: tracks.iter().map(|_| Vec::new()).collect(), ..Self::default() };
+        all.try_limits(policies, tracks, options.rungs)?;
+        all.first_of_kinds = all.ladders.len();
+        if options.rungs > 0 {
+            all.try_kinds(policies, tracks);
+        }
+        Ok(all)
+    }
+
+    fn try_limits(
+        &mut self,
+        policies: &Policies,
+        tracks: &Tracks,
+        limits_each: usize,
+    ) -> Result<(), ReplayError> {
         let wanted: Vec<UncalculatedQuota<'_>> =
             uncalculated(policies, tracks).filter(|quota| !quota.is_stated_by_requests).collect();
         let share = (MAX_RUNGS / wanted.len().max(1)).max(1);
-        let limits_each = options.rungs.min(share).min(SHARES.len());
+        let limits_each = limits_each.min(share).min(SHARES.len());
         let limits = wanted.iter().flat_map(|quota| {
-            let limits = limits(quota.quota.quota().limit(), limits_each);
-            limits.into_iter().map(move |limit| (quota, limit))
+            limits(quota.quota.quota(), limits_each).into_iter().map(move |tried| (quota, tried))
         });
-        let limits: Vec<(&UncalculatedQuota<'_>, u64)> = limits.take(MAX_RUNGS).collect();
-        let count = limits.len().max(1);
-        let mut rungs = Vec::new();
-        for (UncalculatedQuota { number, track, place, quota, .. }, limit) in limits {
+        let (mut deciding, mut on_trial) = (Vec::new(), Vec::new());
+        for (UncalculatedQuota { number, track, place, quota, .. }, tried) in limits.take(MAX_RUNGS) {
             let policy = policies.as_slice().get(track.policy);
             let changed = policy.is_some_and(|policy| !policy.overrides().is_empty());
-            let changed = changed.then(|| with_limit(policies, track.policy, quota, limit)).transpose()?;
-            rungs.push((track.role, Rung { track: *number, quota: *place, limit, changed }));
+            let changed =
+                changed.then(|| with_limit(policies, track.policy, quota, tried.limit())).transpose()?;
+            let rung = Rung { track: *number, quota: *place, tried, changed };
+            if track.role.is_enforced() { deciding.push(rung) } else { on_trial.push(rung) }
         }
-        let max_bytes =
-            options.max_clients.get().saturating_mul(BYTES_PER_CLIENT).clamp(MIN_BYTES, MAX_BYTES);
-        let max_words = |rungs: usize| max_bytes / size_of::<u64>() * rungs / count;
-        let mut all = Self { max_bytes, of_tracks: tracks.iter().map(|_| None).collect(), ..Self::default() };
-        let (deciding, on_trial): (Vec<_>, Vec<_>) =
-            rungs.into_iter().partition(|(role, _)| role.is_enforced());
+        self.add_all(deciding, on_trial, tracks);
+        Ok(())
+    }
+
+    /// Tries other kinds: of a quota that decides alone by itself, of all others that decide together.
+    fn try_kinds(&mut self, policies: &Policies, tracks: &Tracks) {
+        let kinds = OtherKinds::of_all(policies, tracks);
+        let is_joint = |kinds: &&OtherKinds| {
+            tracks.of(kinds.track).is_some_and(|track| track.role.is_enforced() && !track.is_calculable)
+        };
+        let joint = kinds.iter().filter(is_joint).filter(|kinds| !kinds.possible.is_empty()).count();
+        let share = (MAX_RUNGS / joint.max(1)).max(1);
+        let (mut deciding, mut alone, mut last_alone) = (Vec::new(), Vec::new(), Vec::new());
+        for quota in &kinds {
+            let is_joint = is_joint(&quota);
+            let rungs = quota.possible.iter().take(if is_joint { share } else { MAX_RUNGS });
+            let rungs = rungs.map(|tried| Rung {
+                track: quota.track,
+                quota: quota.quota,
+                tried: tried.clone(),
+                changed: None,
+            });
+            if is_joint {
+                deciding.extend(rungs.take(MAX_RUNGS - deciding.len()));
+            } else if last_alone.len() < MAX_ALONE || last_alone.contains(&quota.track) {
+                last_alone.push(quota.track);
+                alone.extend(rungs);
+            }
+        }
+        self.add_all(deciding, alone, tracks);
+        self.kinds = kinds;
+    }
+
+    /// Adds a ladder of the rungs that decide together, and one of each policy of which the others are. All have the
+    /// same memory for each rung.
+    fn add_all(&mut self, deciding: Vec<Rung>, apart: Vec<Rung>, tracks: &Tracks) {
+        let count = (deciding.len() + apart.len()).max(1);
+        let max_words = self.max_bytes / size_of::<u64>();
+        let max_words = |rungs: usize| max_words * rungs / count;
         let is_deciding = |number| tracks.of(number).is_some_and(|track| track.role.is_enforced());
         if !deciding.is_empty() {
-            let rungs: Vec<Rung> = deciding.into_iter().map(|(_, rung)| rung).collect();
-            let max_words = max_words(rungs.len());
-            all.add(Ladder::new(rungs, tracks, is_deciding, max_words).with_totals(), is_deciding);
+            let max_words = max_words(deciding.len());
+            self.add(Ladder::new(deciding, tracks, is_deciding, max_words).with_totals(), is_deciding);
         }
-        let mut on_trial = on_trial.into_iter().map(|(_, rung)| rung).peekable();
-        while let Some(first) = on_trial.next() {
+        let mut apart = apart.into_iter().peekable();
+        while let Some(first) = apart.next() {
             let track = first.track;
             let mut rungs = vec![first];
-            rungs.extend(std::iter::from_fn(|| on_trial.next_if(|rung| rung.track == track)));
+            rungs.extend(std::iter::from_fn(|| apart.next_if(|rung| rung.track == track)));
             let (max_words, is_of) = (max_words(rungs.len()), |number| number == track);
-            all.add(Ladder::new(rungs, tracks, is_of, max_words), is_of);
+            self.add(Ladder::new(rungs, tracks, is_of, max_words), is_of);
         }
-        Ok(all)
     }
 
     /// Whether there are none, as usual: then nothing has to be asked.
@@ -176,49 +237,46 @@ impl Rungs {
     fn add(&mut self, ladder: Ladder, is_of: impl Fn(usize) -> bool) {
         let number = self.ladders.len();
         let tracks = self.of_tracks.iter_mut().enumerate().filter(|(track, _)| is_of(*track));
-        tracks.for_each(|(_, ladder)| *ladder = Some(number));
+        tracks.for_each(|(_, ladders)| ladders.push(number));
         self.ladders.push(ladder);
     }
 
-    fn all(&self) -> impl Iterator<Item = &Rung> {
-        self.ladders.iter().flat_map(|ladder| &ladder.rungs)
-    }
-
-    /// Those that have not decided on every request.
-    fn lost(&self) -> impl Iterator<Item = &Rung> {
-        self.ladders.iter().filter(|ladder| ladder.is_lost).flat_map(|ladder| &ladder.rungs)
-    }
-
-    fn ladder_of(&mut self, track: usize) -> Option<(usize, &mut Ladder)> {
-        let number = self.of_tracks.get(track).copied().flatten()?;
-        let ladder = self.ladders.get_mut(number).filter(|ladder| !ladder.is_lost)?;
-        Some((number, ladder))
+    /// The ladders that try other limits, and those that try other kinds.
+    fn parts(&self) -> (&[Ladder], &[Ladder]) {
+        self.ladders.split_at_checked(self.first_of_kinds).unwrap_or_default()
     }
 
     /// Asks each rung for room for a charge of a request.
-    pub(super) fn ask(&mut self, charge: Charge<'_>, request: &Attributes<'_>, quota: &PolicyQuota) {
+    pub(super) fn ask(&mut self, charge: Charge<'_>, request: &Attributes<'_>, declared: &PolicyQuota) {
         let track = charge.track;
-        let Some((number, ladder)) = self.ladder_of(track) else { return };
-        let is_varied = ladder.rungs.iter().any(|rung| rung.track == track && rung.changed.is_some());
-        if is_varied && SentReading::of(request).is_some() {
-            let limits = ladder.rungs.iter().map(|rung| {
-                let changed = rung.changed.as_ref().filter(|_| rung.track == track);
-                let limit = changed.and_then(|changed| limit_of(changed, request, quota));
-                limit.unwrap_or(charge.state.limit())
-            });
-            let limits: Vec<u64> = limits.collect();
-            ladder.ask(charge, Some(&limits));
-        } else {
-            ladder.ask(charge, None);
+        for number in self.of_tracks.get(track).into_iter().flatten() {
+            let Some(ladder) = self.ladders.get_mut(*number).filter(|ladder| !ladder.is_lost) else {
+                continue;
+            };
+            let is_varied = ladder.rungs.iter().any(|rung| rung.track == track && rung.changed.is_some());
+            if is_varied && SentReading::of(request).is_some() {
+                let quotas = ladder.rungs.iter().map(|rung| {
+                    let changed = rung.changed.as_ref().filter(|_| rung.track == track);
+                    let quota = changed.and_then(|changed| quota_of(changed, request, declared));
+                    quota.unwrap_or_else(|| charge.quota.clone())
+                });
+                let quotas: ChangedQuota = quotas.collect();
+                ladder.ask(charge, Some(&quotas));
+            } else {
+                ladder.ask(charge, None);
+            }
+            if !self.asked.contains(number) {
+                self.asked.push(*number);
+            }
         }
-        self.asked = Some(number);
     }
 
     /// Decides on the request whose charges have been asked for, as [`Ladder::decide`] does.
     pub(super) fn decide(&mut self, now: Timestamp, client: Option<u32>, takes: bool) {
-        let ladder = self.asked.take().and_then(|number| self.ladders.get_mut(number));
-        if let Some(ladder) = ladder.filter(|ladder| !ladder.is_lost) {
-            ladder.decide(now, client, takes);
+        for number in self.asked.drain(..) {
+            if let Some(ladder) = self.ladders.get_mut(number).filter(|ladder| !ladder.is_lost) {
+                ladder.decide(now, client, takes);
+            }
         }
     }
 
@@ -227,22 +285,42 @@ impl Rungs {
         self.ladders.iter_mut().for_each(|ladder| ladder.note_denial(client));
     }
 
-    /// What the rungs of a quota deny that have decided on every request.
-    pub(super) fn tried(&self, track: usize, quota: usize) -> impl Iterator<Item = TriedLimit> {
-        self.ladders.iter().filter(|ladder| !ladder.is_lost).flat_map(move |ladder| {
+    /// What other limits of a quota deny, if they have decided on every request.
+    pub(super) fn tried_limits(&self, track: usize, quota: usize) -> impl Iterator<Item = TriedQuota<'_>> {
+        self.tried(track, quota).filter(|tried| tried.place.0 < self.first_of_kinds)
+    }
+
+    /// What other kinds of a quota deny, if they have decided on every request.
+    pub(super) fn tried_kinds(&self, track: usize, quota: usize) -> impl Iterator<Item = TriedQuota<'_>> {
+        self.tried(track, quota).filter(|tried| tried.place.0 >= self.first_of_kinds)
+    }
+
+    fn tried(&self, track: usize, quota: usize) -> impl Iterator<Item = TriedQuota<'_>> {
+        let ladders = self.ladders.iter().enumerate().filter(|(_, ladder)| !ladder.is_lost);
+        ladders.flat_map(move |(number, ladder)| {
             let own = ladder.rungs.iter().enumerate();
             let own = own.filter(move |(_, rung)| (rung.track, rung.quota) == (track, quota));
-            own.filter_map(|(place, rung)| {
+            own.filter_map(move |(place, rung)| {
                 let (denied, total_denied) = (ladder.denied(place)?, ladder.total_denied(place));
-                Some(TriedLimit { limit: rung.limit, denied, total_denied })
+                Some(TriedQuota { tried: &rung.tried, place: (number, place), denied, total_denied })
             })
         })
     }
 
+    /// Of the clients that a rung's policy denies, how many are of interest.
+    pub(super) fn denied_clients(
+        &self,
+        (ladder, rung): (usize, usize),
+        is_of_interest: impl Fn(u32) -> bool,
+    ) -> Option<u64> {
+        self.ladders.get(ladder)?.denied_clients(rung, is_of_interest)
+    }
+
     /// Prefetches the counters of a client under a quota.
     pub(super) fn prefetch(&self, track: usize, place: usize, digest: u128) {
-        let ladder = self.of_tracks.get(track).copied().flatten().and_then(|ladder| self.ladders.get(ladder));
-        ladder.into_iter().for_each(|ladder| ladder.prefetch(track, place, digest));
+        let ladders = self.of_tracks.get(track).into_iter().flatten();
+        let ladders = ladders.filter_map(|number| self.ladders.get(*number));
+        ladders.for_each(|ladder| ladder.prefetch(track, place, digest));
     }
 
     /// Keeps the clients that had these numbers, of policies that count by this kind of key.
@@ -257,15 +335,15 @@ impl Rungs {
     }
 }
 
-/// The limit of a quota for a request that two lists apply to, under changed policies.
-fn limit_of(changed: &Policies, request: &Attributes<'_>, quota: &PolicyQuota) -> Option<u64> {
+/// The quota for a request that two lists apply to, under changed policies.
+fn quota_of(changed: &Policies, request: &Attributes<'_>, quota: &PolicyQuota) -> Option<Quota> {
     let Ok(Outcome::Charge(matched)) = changed.charges(request, 1) else { return None };
     let on_trial = matched.trials().flat_map(|trial| trial.charges());
     let same = matched
         .enforced()
         .chain(on_trial)
         .find(|charge| charge.counter().quota().shares_counters_with(quota));
-    same.map(|charge| charge.limit())
+    same.map(|charge| charge.counter().quota().quota().clone())
 }
 
 #[cfg(test)]
