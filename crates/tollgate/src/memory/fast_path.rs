@@ -61,8 +61,9 @@ impl Table {
             }
             _ => return None,
         };
+        let has_moved = placement.course == Course::MovedBack;
         let outcome = Outcome::of(charge, charge.cost().into(), placement, now);
-        if time.doubts(&outcome) {
+        if has_moved || time.doubts(&outcome) {
             return None;
         }
         match self.take(charge, shard, seen, &outcome) {
@@ -358,6 +359,24 @@ mod tests {
         let seen = looks[0].compact.unwrap();
         assert!(!table.shard(fingerprints[0]).was_of_one_counter(seen), "bob is taken for alice");
         assert_eq!(store.peek(&[charge(&bob)]).unwrap()[0].used(), 1);
+    }
+
+    /// A clock without ticks leaves no doubt, and a bucket that has to fall to twice its burst was denied without being
+    /// written: the key was denied for as long as the clock had stepped back.
+    #[test]
+    fn a_bucket_falls_to_twice_its_burst_by_a_denial() {
+        let quota = PolicyQuota::new("", "1/1s~burst:1".parse().unwrap());
+        let clock = ManualClock::at(Timestamp::from_unix_millis(1_700_000_040_000));
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(10).build();
+        let key = Key::from("alice");
+        let charge = || store.charge(&[Charge::new(&quota, &key, 1)]).finish().unwrap()[0];
+        assert!(charge().has_room());
+        clock.set(Timestamp::from_unix_millis(1_700_000_030_000));
+        assert_eq!((charge().has_room(), charge().used()), (false, 2));
+        clock.set(Timestamp::from_unix_millis(1_700_000_031_000));
+        assert_eq!((charge().has_room(), charge().used()), (false, 1));
+        clock.set(Timestamp::from_unix_millis(1_700_000_032_000));
+        assert!(charge().has_room());
     }
 
     /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was,
