@@ -81,13 +81,22 @@ impl Outcome {
     #[inline(always)]
     pub(super) fn answered(self, charge: &Charge<'_>, units: u64) -> (QuotaState, Standing) {
         let quota = charge.counter().quota().quota();
-        // A nearly saturated counter takes less than the cost. Such a counter is wide, so the code under locks handles
-        // it.
-        let taken = if units > 0 { charge.cost() } else { 0 };
         let needed = charge.units_needed(self.cost);
+        let before = self.placement.standing.used();
         let after = self.placement.standing.add(units);
+        let taken = match (units, &after) {
+            (0, _) => 0,
+            // A nearly saturated fixed window takes less than the cost. It is wide, so the code under locks handles it.
+            (_, Standing::Window(_)) => charge.cost(),
+            _ => at_most(charge.cost(), after.used().saturating_sub(before)),
+        };
         (QuotaState::of(quota, &after, self.now, self.reason, needed).with_units(taken), after)
     }
+}
+
+/// This cost, or fewer units if no more were taken.
+pub(super) fn at_most(cost: u32, most: u64) -> u32 {
+    u32::try_from(most).map_or(cost, |most| cost.min(most))
 }
 
 impl AsRef<[Self]> for Outcome {

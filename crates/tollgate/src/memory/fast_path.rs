@@ -242,7 +242,7 @@ mod tests {
     use super::super::slots::ROW;
     use super::super::word::{GENERATIONS, add_level};
     use super::super::*;
-    use crate::{Key, ManualClock, PolicyQuota, Quota, Timestamp};
+    use crate::{CountDenied, Key, ManualClock, PolicyQuota, Quota, Timestamp};
 
     /// In the middle of a second, so that windows that begin with their first unit end there.
     fn store() -> MemoryStore<ManualClock> {
@@ -377,6 +377,16 @@ mod tests {
         assert_eq!((charge().has_room(), charge().used()), (false, 1));
         clock.set(Timestamp::from_unix_millis(1_700_000_032_000));
         assert!(charge().has_room());
+    }
+
+    /// The path without a lock said that a full bucket had taken the whole cost.
+    #[test]
+    fn a_bucket_at_twice_its_burst_says_what_it_took() {
+        let quota = PolicyQuota::new("", "1/1s~burst:1".parse().unwrap());
+        let quota = quota.with_count_denied(CountDenied::Overdraft);
+        let (store, key) = (store(), Key::from("alice"));
+        let units = || store.charge(&[Charge::new(&quota, &key, 3)]).finish().unwrap()[0].units();
+        assert_eq!([units(), units()], [2, 0]);
     }
 
     /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was,
