@@ -225,6 +225,13 @@ impl LogStanding {
         Self::at(self.entries, self.window, self.step, now).0
     }
 
+    /// Returns how many entries there are after another charge.
+    pub(crate) fn entries_with_another(&self) -> usize {
+        let last = self.entries.iter().next_back();
+        let is_new = last.is_none_or(|(last, _)| last < step_of(self.now, self.step));
+        (self.entries.len() + usize::from(is_new)).min(MAX_ENTRIES)
+    }
+
     /// Returns the entries that count.
     #[must_use]
     pub const fn entries(&self) -> &LogEntries {

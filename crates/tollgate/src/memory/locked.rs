@@ -4,9 +4,9 @@ use std::mem;
 
 use smallvec::SmallVec;
 
-use super::decide::{Outcome, decide, is_admitted};
+use super::decide::{Outcome, at_most, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::logs::{LogGuards, log_entries, places};
+use super::logs::{LogGuards, log_entries, places, places_for_another};
 use super::slot::Slot;
 use super::stored::{Course, PlacedCounter, StoredCounter, state_of};
 use super::table::{Guards, Table};
@@ -166,14 +166,24 @@ impl<'a> LockedStep<'a> {
         Ok(self.take(&units))
     }
 
-    /// Denies without room for new counters: only counters that exist are charged.
+    /// Denies without room: only counters that exist are charged, and logs that need no other place for it.
     pub(super) fn deny(&mut self) -> Result<QuotaStates, NoRoom> {
         if is_admitted(&self.outcomes) {
             return Err(NoRoom::InShard);
         }
         let mut units = self.units(false);
-        let new = units.iter_mut().zip(&self.held).filter(|(_, held)| held.slot.is_none());
-        new.for_each(|(units, _)| *units = 0);
+        for (index, units) in units.iter_mut().enumerate() {
+            let held = &self.held[index];
+            let has_place = match held.logged {
+                Some(entries) => {
+                    places_for_another(self.outcomes[self.first_of(index)].standing(), entries) == 0
+                }
+                None => held.slot.is_some(),
+            };
+            if !has_place {
+                *units = 0;
+            }
+        }
         Ok(self.take(&units))
     }
 
@@ -191,13 +201,18 @@ impl<'a> LockedStep<'a> {
     fn take(&mut self, units: &[u64]) -> QuotaStates {
         let each = self.charges.iter().zip(&self.outcomes).zip(&self.indices);
         // A nearly saturated counter takes less than its charges cost; they share it in their order.
-        let mut told: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
+        let mut left: SmallVec<[u64; 2]> = units
+            .iter()
+            .enumerate()
+            .map(|(held, units)| {
+                let before = self.outcomes[self.first_of(held)].standing();
+                before.clone().add(*units).used().saturating_sub(before.used())
+            })
+            .collect();
         let answer = |((charge, outcome), held): ((&Charge<'_>, &Outcome), &usize)| {
-            let state = outcome.answer(charge, units[*held]);
-            let left = state.used().saturating_sub(outcome.standing().used()) - told[*held];
-            let taken = at_most(state.units(), left);
-            told[*held] += u64::from(taken);
-            state.with_units(taken)
+            let taken = if units[*held] > 0 { at_most(charge.cost(), left[*held]) } else { 0 };
+            left[*held] -= u64::from(taken);
+            outcome.answer(charge, units[*held]).with_units(taken)
         };
         let answers = each.map(answer).collect();
         for (held, units) in units.iter().enumerate().filter(|(_, units)| **units > 0) {
@@ -297,10 +312,8 @@ impl<'a> LockedStep<'a> {
         // A log takes places of the cap alone, and more of them as it grows by an entry.
         let logged = self.held.iter().enumerate().filter(|(index, _)| is_needed(*index));
         let grown = logged.filter_map(|(index, held)| {
-            let before = held.logged?;
-            let placed = self.outcomes.get(self.first_of(index)).map(|outcome| outcome.standing());
-            let live = if let Some(Standing::Log(log)) = placed { log.entries().len() } else { before };
-            Some((index, places(live + 1).saturating_sub(places(before))))
+            let standing = self.outcomes.get(self.first_of(index))?.standing();
+            Some((index, places_for_another(standing, held.logged?)))
         });
         let grown: SmallVec<[(usize, usize); 1]> = grown.collect();
         let is_new = |index: &usize| {
@@ -375,10 +388,6 @@ impl<'a> LockedStep<'a> {
     }
 }
 
-fn at_most(units: u32, most: u64) -> u32 {
-    u32::try_from(most).map_or(units, |most| units.min(most))
-}
-
 /// Gives back what was not written; moves it if it has to move.
 impl Drop for LockedStep<'_> {
     fn drop(&mut self) {
@@ -419,6 +428,29 @@ mod tests {
     use std::time::Duration;
 
     use crate::{Charge, Full, Key, ManualClock, MemoryStore, PolicyQuota, Quota};
+
+    /// A log wanted room for another entry where the charge went into its last one.
+    #[test]
+    fn a_log_needs_no_room_for_another_unit_of_its_last_entry() -> Result<(), Full> {
+        let (quota, key) = (PolicyQuota::new("", "9/1m~log".parse().unwrap()), Key::from("alice"));
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(3).build();
+        let charge = || store.charge(&[Charge::new(&quota, &key, 1)]).finish();
+        // Three places: two for the log, and one for three entries.
+        for _ in 0..3 {
+            assert!(charge()?.is_admitted());
+            assert!(charge()?.is_admitted());
+            clock.advance(Duration::from_millis(1));
+        }
+        assert_eq!(charge(), Err(Full));
+        let twice = [Charge::new(&quota, &key, 1), Charge::new(&quota, &key, 1)];
+        assert_eq!(store.charge(&twice).finish(), Err(Full));
+        clock.advance(Duration::from_secs(60));
+        assert!(charge()?.is_admitted());
+        store.reset(&Charge::new(&quota, &key, 1).counter());
+        assert_eq!(store.counters(), 0);
+        Ok(())
+    }
 
     /// A step that drops closed counters skips those that it has frozen. When their windows close, the next step has to
     /// drop them.

@@ -41,6 +41,14 @@ pub(super) fn places(entries: usize) -> usize {
     if entries == 0 { 0 } else { 2 + entries.div_ceil(3) }
 }
 
+/// Returns how many more places of the cap a log takes once this counter is charged, if it had so many entries.
+pub(super) fn places_for_another(standing: &Standing, entries: usize) -> usize {
+    match standing {
+        Standing::Log(log) => places(log.entries_with_another()).saturating_sub(places(entries)),
+        _ => 0,
+    }
+}
+
 /// The entries of a log.
 pub(super) fn log_entries(standing: &Standing) -> &LogEntries {
     static NONE: LogEntries = LogEntries::new();

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::decide::decide;
 use super::fingerprint::Fingerprint;
 use super::locked::{LockedStep, Needs, NoRoom};
-use super::logs::places;
+use super::logs::{places, places_for_another};
 use super::stored::StoredCounter;
 use super::table::Table;
 use super::time::Time;
@@ -104,34 +104,32 @@ impl<C: Clock> Inner<C> {
         }
     }
 
-    /// Charges a log that has room for another entry. A denial writes nothing that counts.
+    /// Charges a log that exists, if it needs no place of the cap that cannot be had. A denial writes nothing that counts.
     fn charge_log(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Option<QuotaState> {
         let mut logs = self.table.logs.lock(fingerprint);
         let log = logs.get_mut(&fingerprint)?;
-        let before = places(log.entries.len());
-        let most = places(log.entries.len() + 1);
-        // For an admission, which is usual. What is not needed is given back.
-        if !self.table.take_counters(most - before, most - before) {
-            return None;
-        }
+        let before = log.entries.len();
         // Read under the lock, so that the readings of all steps on a log are in the order of the steps.
         let now = self.time.precise();
         let stored = StoredCounter::Log(std::mem::take(&mut log.entries));
         let outcome = decide(charge, charge.cost().into(), stored, now);
         let units = outcome.units(charge, outcome.has_room());
-        let (state, after) = outcome.answered(charge, units);
+        let more = if units > 0 { places_for_another(outcome.standing(), before) } else { 0 };
+        let has_place = self.table.take_counters(more, more);
+        let (state, after) = outcome.answered(charge, if has_place { units } else { 0 });
         log.end = after.reset_at();
         if let Standing::Log(after) = after {
             log.entries = after.into_entries();
         }
         let kept = places(log.entries.len());
+        let taken = places(before) + if has_place { more } else { 0 };
         if log.entries.is_empty() {
             logs.remove(&fingerprint);
-            self.table.forget_log(fingerprint, most);
+            self.table.forget_log(fingerprint, taken);
         } else {
-            self.table.give_back_counters(most.saturating_sub(kept));
+            self.table.give_back_counters(taken.saturating_sub(kept));
         }
-        Some(state)
+        has_place.then_some(state)
     }
 
     fn charge_locked(
