@@ -117,7 +117,13 @@ impl Scene {
     }
 
     fn terms(&self) -> Terms {
-        Terms { policy: "", limit: self.limit, cut: Cut::Epoch(self.window), denials: Denials::Free }
+        Terms {
+            policy: "",
+            limit: self.limit,
+            burst: 0,
+            cut: Cut::Epoch(self.window),
+            denials: Denials::Free,
+        }
     }
 
     /// The scene in the terms of the ledger, which needs to know the keys and how many threads there are.

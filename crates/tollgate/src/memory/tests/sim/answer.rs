@@ -24,7 +24,7 @@ pub(in super::super) enum Step {
     Charge(Vec<Ask>),
     Peek(Vec<Ask>),
     Record(Ask),
-    /// In the window with this start.
+    /// Of the charge with this mark.
     Refund(Ask, i64),
     Reset(Ask),
     Set(Ask, u64),
@@ -32,11 +32,23 @@ pub(in super::super) enum Step {
     List,
 }
 
+impl Step {
+    pub(super) fn asks(&self) -> &[Ask] {
+        match self {
+            Self::Charge(asks) | Self::Peek(asks) => asks,
+            Self::Record(ask) | Self::Refund(ask, _) | Self::Reset(ask) | Self::Set(ask, _) => {
+                std::slice::from_ref(ask)
+            }
+            Self::Sweep | Self::List => &[],
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum Answer {
     /// For each charge where its quota stands, and the verdict if the limiter was asked.
     Counted(Vec<State>, Option<Verdict>),
-    /// What was given back and what is used then, unless the window is over.
+    /// What was given back and what is used then, unless it was a fixed window that is over.
     Refunded(Option<(u64, u64)>),
     Full,
     /// The counters that were listed: quota, key, used and end.
@@ -48,11 +60,16 @@ pub(in super::super) enum Answer {
 pub(in super::super) struct State {
     pub(in super::super) limit: u64,
     pub(in super::super) used: u64,
-    pub(in super::super) window: Span,
+    /// Of a fixed window.
+    pub(in super::super) window: Option<Span>,
     pub(in super::super) now: i64,
     pub(in super::super) denial: Option<Denial>,
     /// What was taken for this charge.
     pub(in super::super) units: u64,
+    pub(in super::super) reset_at: i64,
+    pub(in super::super) next_at: Option<i64>,
+    pub(in super::super) retry_at: Option<i64>,
+    pub(in super::super) mark: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::terms::{Cut, Denials, Name, Span, Terms, name};
 use super::terms::{Unit, Zone};
 #[cfg(feature = "calendar")]
 use crate::CalendarUnit;
-use crate::{Anchor, CountDenied, Key, PolicyQuota, Quota, QuotaState, Reason};
+use crate::{Anchor, CountDenied, Key, PolicyQuota, Quota, QuotaState, Reason, Timestamp};
 
 pub(in super::super) fn state(state: &QuotaState) -> State {
     let denial = state.reason().map(|reason| match reason {
@@ -16,22 +16,34 @@ pub(in super::super) fn state(state: &QuotaState) -> State {
         Reason::QuotaExceeded => Denial::Exceeded,
         Reason::CostExceedsShare => panic!("a store in memory has no shares"),
     });
-    let window = state.window().expect("fixed windows have one");
-    let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
-    let (limit, used, now) = (state.limit(), state.used(), state.now().as_unix_millis());
-    let units = state.units().into();
-    State { limit, used, window: Span { start, end }, now, denial, units }
+    let millis = |time: Timestamp| time.as_unix_millis();
+    let window = state.window();
+    State {
+        limit: state.limit(),
+        used: state.used(),
+        window: window.map(|window| Span { start: millis(window.start()), end: millis(window.end()) }),
+        now: millis(state.now()),
+        denial,
+        units: state.units().into(),
+        reset_at: millis(state.reset_at()),
+        next_at: state.next_at().map(millis),
+        retry_at: state.retry_at().map(millis),
+        mark: millis(state.mark().time()),
+    }
 }
 
 pub(in super::super) fn quota(terms: &Terms) -> PolicyQuota {
-    let fixed = |millis: i64, anchor| {
-        let length = Duration::from_millis(millis.unsigned_abs());
-        Quota::new(terms.limit, length).unwrap().with_anchor(anchor).unwrap()
-    };
+    let duration = |millis: i64| Duration::from_millis(millis.unsigned_abs());
+    let fixed =
+        |millis: i64, anchor| Quota::new(terms.limit, duration(millis)).unwrap().with_anchor(anchor).unwrap();
     let quota = match terms.cut {
         Cut::Epoch(length) => fixed(length, Anchor::Epoch),
         Cut::Staggered(length) => fixed(length, Anchor::Staggered),
         Cut::FirstHit(length) => fixed(length, Anchor::FirstHit),
+        Cut::Burst(length) => fixed(length, Anchor::Epoch).with_burst(Some(terms.burst)).unwrap(),
+        Cut::Sliding(length) => fixed(length, Anchor::Epoch).sliding().unwrap(),
+        Cut::SlidingStaggered(length) => fixed(length, Anchor::Staggered).sliding().unwrap(),
+        Cut::Log(length, step) => fixed(length, Anchor::Epoch).with_log(duration(step)).unwrap(),
         #[cfg(feature = "calendar")]
         Cut::Calendar(unit, zone) => {
             let unit = match unit {

@@ -53,13 +53,14 @@ fn make(random: &mut SeededRandom, lengths: &[usize], keys: Option<usize>) -> Wo
         quotas.truncate(2);
         for quota in &mut quotas {
             quota.limit = quota.limit.max(random.one_of(&[2, 4, 20]));
+            quota.burst = quota.burst.max(2);
         }
         keys = random.one_of(&[1, 2, 2]);
     }
     if is_turnover {
         // A window ends, and some counters go on while others take their slots.
         let cut = random.one_of(&[Cut::Epoch(SECOND), Cut::Epoch(SECOND), Cut::FirstHit(SECOND)]);
-        quotas = vec![Terms { policy: "p", limit: 4, cut, denials: Denials::Free }];
+        quotas = vec![Terms { policy: "p", limit: 4, burst: 0, cut, denials: Denials::Free }];
         keys = 4;
     }
     let counters = keys * quotas.len();
@@ -145,6 +146,26 @@ fn quotas(random: &mut SeededRandom, ticks: Ticks) -> Vec<Terms> {
             4 | 5 => random.one_of(&[300, 999, 1_001, 1_500]),
             _ => random.one_of(&[SECOND, SECOND, 2 * SECOND, 3 * SECOND]),
         };
+        let denials = match random.below(6) {
+            0 => Denials::Counted,
+            1 => Denials::Overdraft,
+            _ => Denials::Free,
+        };
+        let policy = random.one_of(&["p", "p", "q"]);
+        if random.once_in(2) {
+            let terms = Terms { policy, denials, ..of_another_kind(random, length) };
+            quotas.push(terms);
+            match random.below(4) {
+                // The same counters under another limit and burst.
+                0 => {
+                    let limit = 1 + random.below(6) as u64;
+                    quotas.push(Terms { limit, burst: 1 + random.below(6) as u64, ..terms });
+                }
+                1 => quotas.push(Terms { policy: "other", ..terms }),
+                _ => {}
+            }
+            continue;
+        }
         let cut = match random.below(8) {
             0..4 => Cut::Epoch(length),
             4 => Cut::Staggered(length),
@@ -161,12 +182,7 @@ fn quotas(random: &mut SeededRandom, ticks: Ticks) -> Vec<Terms> {
             2 => 20,
             _ => 1 + random.below(4) as u64,
         };
-        let denials = match random.below(6) {
-            0 => Denials::Counted,
-            1 => Denials::Overdraft,
-            _ => Denials::Free,
-        };
-        let terms = Terms { policy: random.one_of(&["p", "p", "q"]), limit, cut, denials };
+        let terms = Terms { policy, limit, burst: 0, cut, denials };
         quotas.push(terms);
         match random.below(5) {
             // The same counters under another limit, for when an operator changes it.
@@ -177,6 +193,33 @@ fn quotas(random: &mut SeededRandom, ticks: Ticks) -> Vec<Terms> {
         }
     }
     quotas
+}
+
+/// A bucket, a sliding window or a log, of about this length.
+fn of_another_kind(random: &mut SeededRandom, length: i64) -> Terms {
+    let length = if random.once_in(4) { random.one_of(&[7, 50, 99, 250]) } else { length };
+    let few = match random.below(12) {
+        0 => 0,
+        1 => 20,
+        2 => 7,
+        _ => 1 + random.below(4) as u64,
+    };
+    let (limit, burst, cut) = match random.below(5) {
+        0 | 1 => {
+            // A full bucket drains in ten years at most.
+            let length = length.min(YEAR / 40);
+            // Many a millisecond, and as fine as a rate can be.
+            let limit = if random.once_in(6) { random.one_of(&[3_000, 4_194_301]) } else { few };
+            (limit, random.one_of(&[1, 2, 3, 3, 5, 20]), Cut::Burst(length))
+        }
+        2 => (few, 0, Cut::Sliding(length)),
+        3 => (few, 0, Cut::SlidingStaggered(length)),
+        _ => {
+            let step = if random.once_in(2) { 1 } else { 1 + random.below(length.min(400) as usize) as i64 };
+            (few, 0, Cut::Log(length, step))
+        }
+    };
+    Terms { policy: "", limit, burst, cut, denials: Denials::Free }
 }
 
 /// Another way to cut time at the same length.
@@ -269,7 +312,7 @@ impl Maker<'_> {
 
     fn ask(&mut self) -> Ask {
         let quota = self.random.below(self.quotas.len());
-        let limit = self.quotas[quota].limit;
+        let limit = self.quotas[quota].capacity();
         let cost = match self.random.below(16) {
             0 => 0,
             1 => u32::try_from(limit).unwrap_or(u32::MAX),

@@ -10,14 +10,9 @@
 use std::rc::Rc;
 
 use super::answer::{Answer, Denial, Event, History, Named, Reading, State, Step, Verdict};
-use super::terms::{Cut, Denials, Span, Terms};
+use super::contents::{Contents, LARGEST, STEP, Standing};
+use super::terms::{Cut, Denials, Terms};
 use super::world::{Ask, World};
-
-/// How far a clock may step back without a counter leaving its window (rule 12), in milliseconds.
-const STEP: i64 = 1_000;
-
-/// The largest count (rule 6).
-const LARGEST: u64 = (1 << 40) - 1;
 
 const LOOK: Step = Step::Peek(Vec::new());
 
@@ -28,6 +23,8 @@ pub(super) struct Ledger<'a> {
     readings: &'a [Reading],
     /// For each reading, the latest time that a coarse one has shown until then.
     latest_coarse: Rc<[i64]>,
+    /// The same of all readings.
+    latest: Rc<[i64]>,
     has_stepped_back: bool,
     /// Whether calls overlap. Then no order of drops and charges is known but that of the calls.
     is_crowded: bool,
@@ -45,32 +42,20 @@ pub(super) struct Ledger<'a> {
 }
 
 /// What a counter may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Belief {
     stored: Stored,
     /// The moment since when.
     since: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Stored {
-    /// Nothing. A counter that was dropped had a window with this end.
+    /// Nothing. A counter that was dropped ended then.
     Absent {
         dropped: Option<i64>,
     },
-    Held {
-        used: u64,
-        window: Span,
-    },
-}
-
-/// What a counter comes to at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Standing {
-    used: u64,
-    window: Span,
-    /// Whether it is written even by a step that takes nothing, because the clock has stepped back (rule 12).
-    has_moved: bool,
+    Held(Contents),
 }
 
 impl<'a> Ledger<'a> {
@@ -82,10 +67,15 @@ impl<'a> Ledger<'a> {
             *latest = if reading.is_coarse { reading.time.max(*latest) } else { *latest };
             Some(*latest)
         });
+        let latest = history.readings.iter().scan(i64::MIN, |latest, reading| {
+            *latest = reading.time.max(*latest);
+            Some(*latest)
+        });
         Self {
             world,
             readings: &history.readings,
             latest_coarse: latest_coarse.collect(),
+            latest: latest.collect(),
             has_stepped_back: history.has_stepped_back,
             is_crowded: world.threads.len() > 1,
             alone_from: history.threads[1..].iter().flatten().map(|event| event.returned).max().unwrap_or(0),
@@ -102,13 +92,7 @@ impl<'a> Ledger<'a> {
         if let Some(held) = event.held.filter(|held| *held > self.world.cap) {
             return Err(format!("G8: the store holds {held} counters of {}", self.world.cap));
         }
-        let asks: &[Ask] = match &event.step {
-            Step::Charge(asks) | Step::Peek(asks) => asks,
-            Step::Record(ask) | Step::Refund(ask, _) | Step::Reset(ask) | Step::Set(ask, _) => {
-                std::slice::from_ref(ask)
-            }
-            Step::Sweep | Step::List => &[],
-        };
+        let asks = event.step.asks();
         let mut counters: Vec<usize> = asks.iter().map(|ask| self.counter(ask)).collect();
         counters.sort_unstable();
         counters.dedup();
@@ -131,16 +115,23 @@ impl<'a> Ledger<'a> {
             Answer::Listed(named) => self.listed(event, named)?,
             Answer::Swept => {}
         }
-        // Between two calls nothing else is held than what is known.
-        let count = |holds: fn(&Vec<Belief>) -> bool| self.counters.iter().filter(|it| holds(it)).count();
-        let live = count(|beliefs| beliefs.iter().all(Belief::is_held));
-        let known = count(|beliefs| beliefs.iter().any(Belief::is_held));
+        // Between two calls nothing else is held than what is known. A log may be kept as it was written, or without
+        // what a reading has called over.
+        let until = self.readings.partition_point(|reading| reading.moment < event.returned);
+        let latest = until.checked_sub(1).map_or(i64::MIN, |last| self.latest[last]);
+        let (mut live, mut known) = (0, 0);
+        for (counter, beliefs) in self.counters.iter().enumerate() {
+            let terms = &self.world.quotas[counter / self.keys];
+            let places = |time| beliefs.iter().map(move |belief| belief.places_at(terms, time));
+            live += places(latest).min().unwrap_or_default();
+            known += places(i64::MIN).max().unwrap_or_default();
+        }
         match event.held.filter(|_| self.alone_from <= event.called) {
             Some(held) if held < live => {
-                Err(format!("G8: the store holds {held} counters, and {live} are live"))
+                Err(format!("G8: the store holds {held} places, and {live} are live"))
             }
             Some(held) if known < held => {
-                Err(format!("G8: the store holds {held} counters, and {known} were made and not reset"))
+                Err(format!("G8: the store holds {held} places, and {known} were taken and not reset"))
             }
             _ => Ok(()),
         }
@@ -153,64 +144,71 @@ impl<'a> Ledger<'a> {
     /// A counter may have been dropped once a coarse reading has called its window closed, and not before (rule 11,
     /// G8).
     fn drop_closed(&mut self, counter: usize, event: &Event) {
+        let terms = &self.world.quotas[counter / self.keys];
         let beliefs = &mut self.counters[counter];
         let until = self.readings.partition_point(|reading| reading.moment < event.returned);
         let Some(latest) = until.checked_sub(1).map(|last| self.latest_coarse[last]) else { return };
         for index in 0..beliefs.len() {
-            let Belief { stored: Stored::Held { window, .. }, since } = beliefs[index] else { continue };
-            let stored = Stored::Absent { dropped: Some(window.end) };
+            let Belief { stored: Stored::Held(contents), since } = &beliefs[index] else { continue };
+            let (end, since) = (contents.end(terms), *since);
+            let stored = Stored::Absent { dropped: Some(end) };
             // Where calls overlap, a reading may be older than what it drops.
             let since = if self.is_crowded { 0 } else { since };
             let is_noted = |belief: &Belief| belief.stored == stored && since <= belief.since;
-            if latest < window.end || (!self.is_crowded && beliefs.iter().any(is_noted)) {
+            if latest < end || (!self.is_crowded && beliefs.iter().any(is_noted)) {
                 continue;
             }
             let from = self.readings.partition_point(|reading| reading.moment < since);
-            let closes = |reading: &&Reading| reading.is_coarse && window.end <= reading.time;
+            let closes = |reading: &&Reading| reading.is_coarse && end <= reading.time;
             if let Some(reading) = self.readings[from.min(until)..until].iter().find(closes) {
                 remember(beliefs, Belief { stored, since: reading.moment });
-                note(&mut self.ends, window.end);
+                note(&mut self.ends, end);
             }
         }
     }
 
     /// A step that has no room moves its counters back all the same (rule 12).
     fn move_back(&mut self, counter: usize, event: &Event) {
-        let (terms, key) = (self.world.quotas[counter / self.keys], counter % self.keys);
+        let key = counter % self.keys;
+        let asked = event.step.asks().iter().filter(|ask| self.counter(ask) == counter);
+        let quotas: Vec<Terms> = asked.map(|ask| self.world.quotas[ask.quota]).collect();
         let beliefs = &mut self.counters[counter];
         for index in 0..beliefs.len() {
-            let Belief { stored: Stored::Held { used, window }, since } = beliefs[index] else { continue };
-            for reading in &event.readings {
-                if window.start - reading.time > STEP {
-                    let window = terms.cut.window_at(key, reading.time);
-                    remember(beliefs, Belief { stored: Stored::Held { used, window }, since });
+            let Belief { stored: Stored::Held(contents), since } = beliefs[index].clone() else { continue };
+            for (reading, terms) in
+                event.readings.iter().flat_map(|it| quotas.iter().map(move |terms| (it, terms)))
+            {
+                let placed = contents.placed(terms, key, reading.time);
+                for Standing { contents, .. } in placed.into_iter().filter(|standing| standing.has_moved) {
+                    remember(beliefs, Belief { stored: Stored::Held(contents), since });
                 }
             }
         }
     }
 
     /// What a counter can come to at a reading.
-    fn standings(&self, counter: usize, belief: Belief, reading: &Reading, event: &Event) -> Vec<Standing> {
-        let (terms, key) = (self.world.quotas[counter / self.keys], counter % self.keys);
-        let opened = |time| Standing { used: 0, window: terms.cut.window_at(key, time), has_moved: false };
+    fn standings(&self, ask: &Ask, belief: &Belief, reading: &Reading, event: &Event) -> Vec<Standing> {
+        let (terms, key) = (&self.world.quotas[ask.quota], ask.key);
+        let opened =
+            |time| Standing { contents: Contents::nothing(terms, key, time), used: 0, has_moved: false };
         // A window that begins with its first unit begins when that comes, and not at the last tick before it (rule 2).
         // The answer about a counter that was just reset opens no window.
         let is_first_hit = matches!(terms.cut, Cut::FirstHit(_));
         let opens_early =
             is_first_hit && reading.time < reading.truth && !matches!(event.step, Step::Reset(_));
         let opened_now = || if opens_early { Vec::new() } else { vec![opened(reading.time)] };
-        match belief.stored {
-            Stored::Held { window, .. } if window.end <= reading.time => opened_now(),
-            Stored::Held { used, window } if window.start - reading.time <= STEP => {
-                vec![Standing { used, window, has_moved: false }]
+        match &belief.stored {
+            Stored::Held(Contents::Window { window, .. }) if window.end <= reading.time => opened_now(),
+            Stored::Held(Contents::Window { window, .. })
+                if window.start - reading.time > STEP && opens_early =>
+            {
+                Vec::new()
             }
-            Stored::Held { used, .. } => {
-                opened_now().into_iter().map(|now| Standing { used, has_moved: true, ..now }).collect()
-            }
+            Stored::Held(contents) => contents.placed(terms, key, reading.time),
             // It was dropped before the step had its last look, which comes before the reading.
             Stored::Absent { .. } if belief.since > reading.moment => Vec::new(),
             Stored::Absent { dropped } => {
-                if !self.has_stepped_back {
+                if !self.has_stepped_back || matches!(terms.cut, Cut::Burst(_) | Cut::Log(..)) {
                     return opened_now();
                 }
                 // After a step back by a second or less, what is opened may begin later than now: where a counter was
@@ -229,8 +227,13 @@ impl<'a> Ledger<'a> {
                 };
                 let has_stepped_far = before().any(&mut far_back);
                 match dropped {
-                    Some(end) if reading.truth < end && !has_stepped_far => {
-                        standings.retain(|standing| end <= standing.window.start);
+                    Some(end) if reading.truth < *end && !has_stepped_far => {
+                        standings.retain(|standing| match &standing.contents {
+                            Contents::Window { window, .. } | Contents::Sliding { window, .. } => {
+                                *end <= window.start
+                            }
+                            Contents::Bucket { .. } | Contents::Log(_) => true,
+                        });
                     }
                     _ => standings.extend(opened_now()),
                 }
@@ -247,7 +250,7 @@ impl<'a> Ledger<'a> {
         states: &[State],
     ) -> Result<(), String> {
         for (ask, state) in asks.iter().zip(states) {
-            if state.limit != self.world.quotas[ask.quota].limit {
+            if state.limit != self.world.quotas[ask.quota].capacity() {
                 return Err(format!("rule 4: the limit of quota {} is not {}", ask.quota, state.limit));
             }
         }
@@ -272,10 +275,19 @@ impl<'a> Ledger<'a> {
         }
         let accepted = accepted.ok_or(wrong)?;
         for (counter, beliefs) in counters.iter().zip(accepted) {
+            if self.is_crowded {
+                let terms = &self.world.quotas[counter / self.keys];
+                for belief in &beliefs {
+                    if let Stored::Held(contents) = &belief.stored {
+                        note(&mut self.ends, contents.end(terms));
+                    }
+                }
+            }
             self.believe(*counter, beliefs, event.called);
         }
         if self.is_crowded {
-            states.iter().for_each(|state| note(&mut self.ends, state.window.end));
+            let windows = states.iter().filter_map(|state| state.window);
+            windows.for_each(|window| note(&mut self.ends, window.end));
         }
         Ok(())
     }
@@ -290,9 +302,17 @@ impl<'a> Ledger<'a> {
         states: &[State],
     ) -> Result<Vec<Vec<Belief>>, String> {
         let admitted = states.iter().all(|state| state.denial.is_none());
-        if let Some(state) = states.iter().find(|state| state.window.end <= reading.truth) {
+        let over = |state: &&State| state.window.is_some_and(|window| window.end <= reading.truth);
+        if let Some(state) = states.iter().find(over) {
             let (window, truth) = (state.window, reading.truth);
             return Err(format!("rules 10 and 11: it counts in {window:?}, and the time is {truth}"));
+        }
+        let denies_early = |(ask, state): &(&Ask, &State)| {
+            let is_fixed = self.world.quotas[ask.quota].cut.is_fixed();
+            !is_fixed && state.denial.is_some() && reading.time < reading.truth
+        };
+        if let Some((ask, state)) = asks.iter().zip(states).find(denies_early) {
+            return Err(format!("rule 11: {ask} is denied by a reading that lags: {state:?}"));
         }
         // Several counters are read one after another. If one denies, it denied when it was read, and what is said of
         // the others may be of another time. Nothing is taken then, so nothing is learned of them.
@@ -311,33 +331,46 @@ impl<'a> Ledger<'a> {
             let mut expected = Vec::new();
             for belief in &self.counters[*counter] {
                 // A counter that is reset is one that was never there.
-                let found = if matches!(event.step, Step::Reset(_)) { Belief::NOTHING } else { *belief };
-                for standing in self.standings(*counter, found, reading, event) {
-                    let charged = self.expect(&event.step, &on_counter, standing, admitted);
-                    // A denial stands without room for a new counter that it would charge.
-                    let uncharged = may_lack_room && matches!(found.stored, Stored::Absent { .. });
-                    let uncharged = uncharged.then(|| self.expect(&LOOK, &on_counter, standing, admitted));
-                    for (units, written, says) in [Some(charged), uncharged].into_iter().flatten() {
+                let is_reset = matches!(event.step, Step::Reset(_));
+                let found = if is_reset { Belief::NOTHING } else { belief.clone() };
+                for standing in self.standings(on_counter[0].0, &found, reading, event) {
+                    let by_each: Vec<Standing> = on_counter
+                        .iter()
+                        .map(|(ask, _)| {
+                            self.under_own_terms(ask, on_counter[0].0, &found, &standing, reading.time)
+                        })
+                        .collect();
+                    let charged = self.expect(&event.step, &on_counter, &by_each, admitted);
+                    // A denial stands without room for a counter, or for another charge of a log, that it would count.
+                    let needs_room = match &found.stored {
+                        Stored::Absent { .. } => true,
+                        Stored::Held(contents) => {
+                            let terms = &self.world.quotas[counter / self.keys];
+                            contents.places_at(terms, i64::MIN)
+                                < contents.places_with_more(terms, std::iter::once(reading.time))
+                        }
+                    };
+                    let uncharged = may_lack_room && needs_room;
+                    let uncharged = uncharged.then(|| self.expect(&LOOK, &on_counter, &by_each, admitted));
+                    for (written, says) in [Some(charged), uncharged].into_iter().flatten() {
                         if on_counter.iter().zip(&says).all(|((_, state), says)| *state == says) {
-                            let used = standing.used.saturating_add(units).min(LARGEST);
-                            remember(
-                                &mut beliefs,
-                                match written {
-                                    Written::Nothing if !standing.has_moved => *belief,
-                                    Written::Reset => {
-                                        let stored = Stored::Absent { dropped: None };
-                                        Belief { stored, since: reading.moment }
+                            let since = reading.moment;
+                            let held = |contents| Belief { stored: Stored::of(contents), since };
+                            match written {
+                                Written::Nothing if !standing.has_moved => {
+                                    remember(&mut beliefs, belief.clone());
+                                    // What has left a log may be removed from it.
+                                    if let Contents::Log(_) = standing.contents {
+                                        remember(&mut beliefs, held(standing.contents.clone()));
                                     }
-                                    Written::Nothing | Written::Units => {
-                                        let stored = Stored::Held { used, window: standing.window };
-                                        Belief { stored, since: reading.moment }
-                                    }
-                                    Written::Used(used) => {
-                                        let stored = Stored::Held { used, window: standing.window };
-                                        Belief { stored, since: reading.moment }
-                                    }
-                                },
-                            );
+                                }
+                                Written::Nothing => remember(&mut beliefs, held(standing.contents.clone())),
+                                Written::Contents(contents) => remember(&mut beliefs, held(contents)),
+                                Written::Reset => {
+                                    let stored = Stored::Absent { dropped: None };
+                                    remember(&mut beliefs, Belief { stored, since });
+                                }
+                            }
                         }
                         expected.extend(says);
                     }
@@ -349,7 +382,7 @@ impl<'a> Ledger<'a> {
                 denied |= on_counter.iter().any(|(_, state)| state.denial.is_some());
             }
             if is_read_apart {
-                self.counters[*counter].iter().for_each(|belief| remember(&mut beliefs, *belief));
+                self.counters[*counter].iter().for_each(|belief| remember(&mut beliefs, belief.clone()));
             }
             all.push(beliefs);
         }
@@ -359,82 +392,103 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// What a step that finds a counter so does and answers: units taken, what is written, and for each charge its
-    /// state.
+    /// What a counter comes to for a charge, if it comes to this for the first one of its step: under another limit, a
+    /// bucket holds other units.
+    fn under_own_terms(
+        &self,
+        ask: &Ask,
+        first: &Ask,
+        found: &Belief,
+        standing: &Standing,
+        time: i64,
+    ) -> Standing {
+        let (terms, other) = (&self.world.quotas[ask.quota], &self.world.quotas[first.quota]);
+        match (&found.stored, &standing.contents) {
+            (Stored::Held(contents), Contents::Bucket { .. }) if terms != other => {
+                contents.placed(terms, ask.key, time).swap_remove(0)
+            }
+            _ => standing.clone(),
+        }
+    }
+
+    /// What a step that finds a counter so writes, and for each charge its state. A standing for each charge.
     fn expect(
         &self,
         step: &Step,
         on_counter: &[(&Ask, &State)],
-        standing: Standing,
+        standings: &[Standing],
         admitted: bool,
-    ) -> (u64, Written, Vec<State>) {
-        let Standing { used, window, .. } = standing;
-        let says = |ask: &Ask, state: &State, used, denial, units| State {
-            limit: self.world.quotas[ask.quota].limit,
-            used,
-            window,
-            now: state.now,
-            denial,
-            units,
+    ) -> (Written, Vec<State>) {
+        let Standing { used, contents, .. } = &standings[0];
+        let now = on_counter[0].1.now;
+        let says = |ask: &Ask, after: &Contents, denial, needed, units| {
+            let terms = &self.world.quotas[ask.quota];
+            state(terms, after, now, denial, needed, units)
         };
-        let alone = |written, used, units| {
-            let (ask, state) = on_counter[0];
-            (0, written, vec![says(ask, state, used, None, units)])
-        };
-        let assign = |new: u64, units| {
-            alone(if new == used { Written::Nothing } else { Written::Used(new) }, new, units)
+        let first = &self.world.quotas[on_counter[0].0.quota];
+        let assign = |after: Contents, units| {
+            let says = vec![says(on_counter[0].0, &after, None, 0, units)];
+            (if after == *contents { Written::Nothing } else { Written::Contents(after) }, says)
         };
         match step {
             Step::Record(ask) => {
-                let new = used.saturating_add(ask.cost.into()).min(LARGEST);
-                assign(new, new - used)
+                let after = contents.with_more(first, now, ask.cost.into());
+                let taken = after.used_now(first, now) - used;
+                assign(after, taken.min(ask.cost.into()))
             }
-            Step::Set(_, used) => assign((*used).min(LARGEST), 0),
-            Step::Reset(_) => alone(Written::Reset, 0, 0),
+            Step::Set(_, used) => assign(contents.with_only(first, now, (*used).min(LARGEST)), 0),
+            Step::Reset(_) => (Written::Reset, vec![says(on_counter[0].0, contents, None, 0, 0)]),
             Step::Charge(_) | Step::Peek(_) | Step::Refund(..) | Step::Sweep | Step::List => {
                 let cost: u64 = on_counter.iter().map(|(ask, _)| u64::from(ask.cost)).sum();
-                let terms = |ask: &Ask| self.world.quotas[ask.quota];
-                let denial = |ask: &Ask| denial(used, terms(ask).needed(cost), terms(ask).limit);
-                let counts = |ask: &Ask| match terms(ask).denials {
+                let terms = |ask: &Ask| &self.world.quotas[ask.quota];
+                let denial = |(ask, _): &(&Ask, &State), standing: &Standing| {
+                    denial(standing.used, terms(ask).needed(cost), terms(ask).capacity())
+                };
+                let each = || on_counter.iter().zip(standings);
+                let counts = |(charge, standing): (&(&Ask, &State), &Standing)| match terms(charge.0).denials
+                {
                     Denials::Free => false,
-                    Denials::Counted => denial(ask) == Some(Denial::Exceeded),
+                    Denials::Counted => denial(charge, standing) == Some(Denial::Exceeded),
                     Denials::Overdraft => true,
                 };
-                let takes = admitted || on_counter.iter().any(|(ask, _)| counts(ask));
+                let takes = admitted || each().any(counts);
                 let units = if takes && matches!(step, Step::Charge(_)) { cost } else { 0 };
-                let after = used.saturating_add(units).min(LARGEST);
+                let after = contents.with_more(first, now, units);
                 // What was taken is that of the charges in their order (rule 10).
-                let mut left = after - used;
-                let says = on_counter.iter().map(|(ask, state)| {
+                let mut left = after.used_now(first, now) - used;
+                let says = each().map(|(charge, standing)| {
+                    let (ask, _) = charge;
                     let taken = left.min(ask.cost.into());
                     left -= taken;
-                    says(ask, state, after, denial(ask), taken)
+                    let after = standing.contents.with_more(terms(ask), now, units);
+                    says(ask, &after, denial(charge, standing), terms(ask).needed(cost), taken)
                 });
                 let says = says.collect();
-                let written = if units > 0 { Written::Units } else { Written::Nothing };
-                (units, written, says)
+                (if units > 0 { Written::Contents(after) } else { Written::Nothing }, says)
             }
         }
     }
 
     fn refunded(&mut self, event: &Event, ask: &Ask, refunded: Option<(u64, u64)>) -> Result<(), String> {
-        let Step::Refund(_, start) = event.step else { return Ok(()) };
+        let Step::Refund(_, mark) = event.step else { return Ok(()) };
         let counter = self.counter(ask);
+        let terms = &self.world.quotas[ask.quota];
         let mut beliefs = Vec::new();
         let mut expected = Vec::new();
         for reading in &event.readings {
             for belief in &self.counters[counter] {
-                for Standing { used, window, has_moved } in self.standings(counter, *belief, reading, event) {
-                    let given = used.min(ask.cost.into());
-                    let says = (window.start == start).then_some((given, used - given));
+                for Standing { contents, has_moved, .. } in self.standings(ask, belief, reading, event) {
+                    let less = contents.with_less(terms, reading.time, mark, ask.cost.into());
+                    let says =
+                        less.as_ref().map(|(given, after)| (*given, after.used_now(terms, reading.time)));
                     expected.push(says);
                     if says != refunded {
                         continue;
                     }
-                    let used = if says.is_some() { used - given } else { used };
-                    let is_written = has_moved || (says.is_some() && given > 0);
-                    let held = Belief { stored: Stored::Held { used, window }, since: reading.moment };
-                    remember(&mut beliefs, if is_written { held } else { *belief });
+                    let is_given = less.as_ref().is_some_and(|(given, _)| *given > 0);
+                    let after = less.map_or(contents, |(_, after)| after);
+                    let held = Belief { stored: Stored::of(after), since: reading.moment };
+                    remember(&mut beliefs, if has_moved || is_given { held } else { belief.clone() });
                 }
             }
         }
@@ -454,17 +508,16 @@ impl<'a> Ledger<'a> {
         for counter in counters {
             let on_counter = || asks.iter().filter(|ask| self.counter(ask) == *counter);
             let cost: u64 = on_counter().map(|ask| u64::from(ask.cost)).sum();
+            let first = asks.iter().find(|ask| self.counter(ask) == *counter).unwrap_or(&asks[0]);
             let fits = |standing: &Standing| {
                 on_counter().all(|ask| {
                     let terms = self.world.quotas[ask.quota];
-                    denial(standing.used, terms.needed(cost), terms.limit).is_none()
+                    denial(standing.used, terms.needed(cost), terms.capacity()).is_none()
                 })
             };
             let may_fit = |reading: &Reading| {
                 let beliefs = self.counters[*counter].iter();
-                beliefs
-                    .flat_map(|belief| self.standings(*counter, *belief, reading, event))
-                    .any(|it| fits(&it))
+                beliefs.flat_map(|belief| self.standings(first, belief, reading, event)).any(|it| fits(&it))
             };
             if !event.readings.iter().any(may_fit) {
                 return Err("G8: refused, but it should be denied, which takes no room".to_owned());
@@ -477,22 +530,42 @@ impl<'a> Ledger<'a> {
     fn lacks_room(&self, event: &Event, counters: &[usize]) -> Result<(), String> {
         let coarse = event.readings.iter().filter(|reading| reading.is_coarse).map(|reading| reading.time);
         let coarse = coarse.min().ok_or("G8: it is refused, and no coarse reading was taken")?;
-        let may_be_live = |beliefs: &Vec<Belief>| {
-            beliefs
-                .iter()
-                .any(|belief| matches!(belief.stored, Stored::Held { window, .. } if coarse < window.end))
+        let terms = |counter: usize| &self.world.quotas[counter / self.keys];
+        let held = |counter: usize| {
+            let contents = |belief: &'_ Belief| match &belief.stored {
+                Stored::Held(contents) => Some(contents.clone()),
+                Stored::Absent { .. } => None,
+            };
+            self.counters[counter].iter().filter_map(contents)
+        };
+        let times = || event.readings.iter().map(|reading| reading.time);
+        let live = |counter: usize| {
+            let live = held(counter).filter(|contents| coarse < contents.end(terms(counter)));
+            live.map(|contents| contents.places_at(terms(counter), i64::MIN)).max().unwrap_or_default()
+        };
+        let wanted = |counter: &usize| {
+            let nothing = Contents::nothing(terms(*counter), 0, 0);
+            let each = held(*counter).chain([nothing]);
+            each.map(|it| it.places_with_more(terms(*counter), times())).max().unwrap_or_default()
         };
         let others = (0..self.counters.len()).filter(|counter| !counters.contains(counter));
-        let live = others.filter(|counter| may_be_live(&self.counters[*counter])).count();
-        if live + counters.len() <= self.world.cap {
-            let (asked, cap) = (counters.len(), self.world.cap);
+        let live: usize = others.map(live).sum();
+        let wanted: usize = counters.iter().map(wanted).sum();
+        if live + wanted <= self.world.cap {
+            let cap = self.world.cap;
             return Err(format!(
-                "G8: refused, but only {live} others of {cap} counters are live, and {asked} are asked for"
+                "G8: refused, but only {live} other places of {cap} are taken, and {wanted} are asked for"
             ));
         }
         let is_new = |counter: &usize| {
-            let beliefs = &self.counters[*counter];
-            beliefs.iter().any(|belief| matches!(belief.stored, Stored::Absent { .. }))
+            let grows = |belief: &Belief| match &belief.stored {
+                Stored::Absent { .. } => true,
+                Stored::Held(contents) => {
+                    let terms = terms(*counter);
+                    contents.places_at(terms, i64::MIN) < contents.places_with_more(terms, times())
+                }
+            };
+            self.counters[*counter].iter().any(grows)
         };
         if !counters.iter().any(is_new) {
             return Err("G8: refused, but all its counters are held".to_owned());
@@ -506,11 +579,22 @@ impl<'a> Ledger<'a> {
         for (counter, beliefs) in self.counters.iter().enumerate() {
             let (scope, key) = (counter / self.keys, counter % self.keys);
             let found = named.iter().find(|named| (named.scope, named.key) == (scope, key));
-            let agrees = |belief: &Belief| match (belief.stored, found) {
-                (Stored::Held { used, window }, Some(named)) => {
-                    (named.used, named.end) == (used, window.end) && reading.time < window.end
+            // A name has the limit that its counter was made with.
+            let sharing = (0..self.world.quotas.len()).filter(|quota| self.scopes[*quota] == scope);
+            let sharing: Vec<&Terms> = sharing.map(|quota| &self.world.quotas[quota]).collect();
+            let agrees = |belief: &Belief| match (&belief.stored, found) {
+                (Stored::Held(Contents::Window { used, window }), Some(named)) => {
+                    (named.used, named.end) == (*used, window.end) && reading.time < window.end
                 }
-                (Stored::Held { window, .. }, None) => window.end <= reading.time,
+                (Stored::Held(contents), Some(named)) => sharing.iter().any(|terms| {
+                    contents.placed(terms, key, reading.time).iter().any(|standing| {
+                        let reset_at = standing.contents.when(terms, reading.time, 0);
+                        (named.used, named.end) == (standing.used, reset_at)
+                    })
+                }),
+                (Stored::Held(contents), None) => {
+                    sharing.iter().any(|terms| contents.end(terms) <= reading.time)
+                }
                 (Stored::Absent { .. }, found) => found.is_none(),
             };
             if self.world.naming != super::world::Naming::Off && !beliefs.iter().any(agrees) {
@@ -523,24 +607,26 @@ impl<'a> Ledger<'a> {
     fn believe(&mut self, counter: usize, beliefs: Vec<Belief>, called: u64) {
         let (scope, key) = (counter / self.keys, counter % self.keys);
         // Only what is known for sure, and new.
-        if let [Belief { stored, since }] = beliefs[..]
-            && called < since
+        if let [Belief { stored, since }] = &beliefs[..]
+            && called < *since
         {
             let is_this = |named: &Named, end: i64| (named.scope, named.key, named.end) == (scope, key, end);
             match stored {
-                Stored::Held { used, window } => {
+                Stored::Held(Contents::Window { used, window }) => {
                     self.closings.retain(|named| !is_this(named, window.end));
-                    if used > 0 {
-                        self.closings.push(Named { scope, key, used, end: window.end });
+                    if *used > 0 {
+                        self.closings.push(Named { scope, key, used: *used, end: window.end });
                     }
                 }
+                // The hook gets fixed windows alone.
+                Stored::Held(_) => {}
                 // It closed before it was dropped.
                 Stored::Absent { dropped: Some(_) } => {}
                 // The hook does not receive a counter that is reset, unless its window had closed before.
                 Stored::Absent { dropped: None } => {
-                    let held = self.counters[counter].iter().filter_map(|belief| match belief.stored {
-                        Stored::Held { window, .. } => Some(window.end),
-                        Stored::Absent { .. } => None,
+                    let held = self.counters[counter].iter().filter_map(|belief| match &belief.stored {
+                        Stored::Held(Contents::Window { window, .. }) => Some(window.end),
+                        _ => None,
                     });
                     let latest = held.max();
                     self.closings.retain(|named| latest.is_none_or(|end| !is_this(named, end)));
@@ -560,19 +646,31 @@ impl<'a> Ledger<'a> {
 }
 
 /// What a step writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Written {
     Nothing,
-    Units,
-    Used(u64),
+    Contents(Contents),
     Reset,
+}
+
+impl Stored {
+    /// A log without charges is none.
+    fn of(contents: Contents) -> Self {
+        match contents {
+            Contents::Log(charges) if charges.is_empty() => Self::Absent { dropped: None },
+            contents => Self::Held(contents),
+        }
+    }
 }
 
 impl Belief {
     const NOTHING: Self = Self { stored: Stored::Absent { dropped: None }, since: 0 };
 
-    fn is_held(&self) -> bool {
-        matches!(self.stored, Stored::Held { .. })
+    fn places_at(&self, terms: &Terms, time: i64) -> usize {
+        match &self.stored {
+            Stored::Held(contents) => contents.places_at(terms, time),
+            Stored::Absent { .. } => 0,
+        }
     }
 }
 
@@ -600,6 +698,34 @@ fn denial(used: u64, cost: u64, limit: u64) -> Option<Denial> {
     }
 }
 
+/// The answer about a counter with these contents, after a step that needed so many units.
+fn state(
+    terms: &Terms,
+    contents: &Contents,
+    now: i64,
+    denial: Option<Denial>,
+    needed: u64,
+    units: u64,
+) -> State {
+    let (limit, used) = (terms.capacity(), contents.used_now(terms, now));
+    let when = |target| contents.when(terms, now, target);
+    State {
+        limit,
+        used,
+        window: match contents {
+            Contents::Window { window, .. } => Some(*window),
+            _ => None,
+        },
+        now,
+        denial,
+        units,
+        reset_at: when(0),
+        next_at: (used > 0).then(|| when(used.min(limit).saturating_sub(1))),
+        retry_at: (denial == Some(Denial::Exceeded)).then(|| when(limit.saturating_sub(needed))),
+        mark: contents.mark(terms, now),
+    }
+}
+
 /// Returns whether a decision says what its quotas do (rule 9).
 fn agrees(states: &[State], verdict: Verdict) -> Result<(), String> {
     let allowed = states.iter().all(|state| state.denial.is_none());
@@ -610,7 +736,7 @@ fn agrees(states: &[State], verdict: Verdict) -> Result<(), String> {
     let left = |state: &State| state.limit.saturating_sub(state.used);
     let wait = |state: &State| match state.denial? {
         Denial::CostAboveLimit => Some(i64::MAX),
-        Denial::Exceeded => Some(state.window.end - state.now),
+        Denial::Exceeded => Some(state.retry_at? - state.now),
     };
     let decides = if allowed {
         let share = |a: &State, b: &State| u128::from(left(a)) * u128::from(b.limit);
@@ -628,10 +754,12 @@ fn agrees(states: &[State], verdict: Verdict) -> Result<(), String> {
 /// Names the promise that an answer breaks, by what is nearest to it.
 fn disagreement(world: &World, on_counter: &[(&Ask, &State)], expected: &[State]) -> String {
     let (ask, state) = on_counter[0];
-    let Terms { limit, .. } = world.quotas[ask.quota];
+    let limit = world.quotas[ask.quota].capacity();
     let same_window: Vec<&State> = expected.iter().filter(|other| other.window == state.window).collect();
     let promise = if same_window.is_empty() {
         "rules 1, 2 and 12: it counts in another window"
+    } else if same_window.iter().any(|other| other.used == state.used && other.denial == state.denial) {
+        "rules 9 and 10: an instant, or the units that it took, are not what they should be"
     } else if same_window.iter().any(|other| **other == State { units: other.units, ..*state }) {
         "rule 10: it says that it took other units than it did"
     } else if same_window.iter().all(|other| state.used < other.used) {

@@ -28,6 +28,7 @@
 pub(super) mod answer;
 #[cfg(not(tollgate_loom))]
 mod clock;
+mod contents;
 pub(super) mod conversion;
 #[cfg(not(tollgate_loom))]
 mod execution;

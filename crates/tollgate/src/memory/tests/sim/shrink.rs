@@ -137,6 +137,9 @@ fn simpler_terms(terms: &Terms) -> Vec<Terms> {
             simpler.push(Terms { limit, ..*terms });
         }
     }
+    if terms.burst > 1 {
+        simpler.push(Terms { burst: terms.burst - 1, ..*terms });
+    }
     let cut = |cut| Terms { cut, ..*terms };
     match terms.cut {
         Cut::Epoch(length) => {
@@ -145,6 +148,11 @@ fn simpler_terms(terms: &Terms) -> Vec<Terms> {
             );
         }
         Cut::Staggered(length) | Cut::FirstHit(length) => simpler.push(cut(Cut::Epoch(length))),
+        Cut::Burst(length) if length > 1_000 => simpler.push(cut(Cut::Burst(1_000))),
+        Cut::Sliding(length) if length > 1_000 => simpler.push(cut(Cut::Sliding(1_000))),
+        Cut::SlidingStaggered(length) => simpler.push(cut(Cut::Sliding(length))),
+        Cut::Log(length, step) if step > 1 => simpler.push(cut(Cut::Log(length, 1))),
+        Cut::Burst(_) | Cut::Sliding(_) | Cut::Log(..) => {}
         #[cfg(feature = "calendar")]
         Cut::Calendar(..) => simpler.push(cut(Cut::Epoch(86_400_000))),
     }

@@ -14,8 +14,8 @@ use super::clock::WorldClock;
 use super::conversion::{key, quota, state};
 use super::world::{Ask, Naming, Op, World};
 use crate::{
-    Charge, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota, QuotaState, QuotaStates,
-    Timestamp,
+    Charge, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota, QuotaKind, QuotaState,
+    QuotaStates, Timestamp,
 };
 
 /// Clones share the store.
@@ -31,8 +31,8 @@ struct Parts {
     quotas: Vec<PolicyQuota>,
     keys: Vec<Key<'static>>,
     closed: Option<Mutex<Receiver<NamedCounter>>>,
-    /// Starts of windows that answers have named, with scope and key.
-    starts: Mutex<Vec<(usize, usize, i64)>>,
+    /// Marks that answers have named, with scope and key.
+    marks: Mutex<Vec<(usize, usize, i64)>>,
 }
 
 impl System {
@@ -61,7 +61,7 @@ impl System {
             quotas: world.quotas.iter().map(quota).collect(),
             keys: (0..keys).map(key).collect(),
             closed,
-            starts: Mutex::default(),
+            marks: Mutex::default(),
         };
         let limiter = Limiter::with_store(Quota::per_second(1), store);
         Self { clock, limiter, parts: Arc::new(parts) }
@@ -83,8 +83,8 @@ impl System {
                 this.single(ask, this.store().record(&this.charge(ask)))
             }),
             Op::Refund(ask, ago) => {
-                let start = self.start(ask, *ago);
-                self.event(thread, Step::Refund(*ask, start), |this| this.refund(ask, start))
+                let mark = self.mark(ask, *ago);
+                self.event(thread, Step::Refund(*ask, mark), |this| this.refund(ask, mark))
             }
             Op::Reset(ask) => self.event(thread, Step::Reset(*ask), |this| {
                 this.single(ask, Ok(this.store().reset(&this.counter(ask))))
@@ -167,10 +167,10 @@ impl System {
         }
     }
 
-    fn refund(&self, ask: &Ask, start: i64) -> Answer {
-        let mark = Mark::at(Timestamp::from_unix_millis(start));
+    fn refund(&self, ask: &Ask, mark: i64) -> Answer {
+        let mark = Mark::at(Timestamp::from_unix_millis(mark));
         let state = self.store().refund(&self.charge(ask), mark);
-        let is_open = state.mark() == mark;
+        let is_open = state.kind() != QuotaKind::Window || state.mark() == mark;
         assert!(is_open || state.units() == 0, "units of a window that is over: {state:?}");
         Answer::Refunded(is_open.then(|| (state.units().into(), state.used())))
     }
@@ -196,25 +196,27 @@ impl System {
         }
     }
 
-    /// Takes note of the windows that an answer names.
+    /// Takes note of the instants and marks that an answer names.
     fn states(&self, asks: &[Ask], states: &[QuotaState]) -> Vec<State> {
         assert_eq!(asks.len(), states.len(), "an answer names each charge");
         let states: Vec<State> = states.iter().map(state).collect();
         let mut log = self.clock.log();
-        let mut starts = self.parts.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        for (ask, State { window, .. }) in asks.iter().zip(&states) {
-            log.note_end(window.end);
-            starts.push((self.parts.scopes[ask.quota], ask.key, window.start));
+        let mut marks = self.parts.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        for (ask, state) in asks.iter().zip(&states) {
+            for end in [state.retry_at.or(state.next_at), Some(state.reset_at)].into_iter().flatten() {
+                log.note_end(end);
+            }
+            marks.push((self.parts.scopes[ask.quota], ask.key, state.mark));
         }
         states
     }
 
-    fn start(&self, ask: &Ask, ago: usize) -> i64 {
-        let starts = self.parts.starts.lock().unwrap_or_else(PoisonError::into_inner);
+    fn mark(&self, ask: &Ask, ago: usize) -> i64 {
+        let marks = self.parts.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_counter = |(scope, key, _): &&(usize, usize, i64)| {
             (*scope, *key) == (self.parts.scopes[ask.quota], ask.key)
         };
-        starts.iter().rev().filter(is_of_counter).nth(ago).map_or(0, |(.., start)| *start)
+        marks.iter().rev().filter(is_of_counter).nth(ago).map_or(0, |(.., mark)| *mark)
     }
 
     fn charges(&self, asks: &[Ask]) -> Vec<Charge<'_>> {

@@ -9,6 +9,8 @@ use std::fmt;
 pub(in super::super) struct Terms {
     pub(in super::super) policy: &'static str,
     pub(in super::super) limit: u64,
+    /// Of a bucket, what it holds; of others, nothing.
+    pub(in super::super) burst: u64,
     pub(in super::super) cut: Cut,
     pub(in super::super) denials: Denials,
 }
@@ -22,7 +24,7 @@ pub(in super::super) enum Denials {
     Overdraft,
 }
 
-/// How time is cut into windows; lengths in milliseconds.
+/// How a quota counts, and how time is cut into its windows; lengths in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Cut {
     Epoch(i64),
@@ -30,6 +32,12 @@ pub(in super::super) enum Cut {
     FirstHit(i64),
     #[cfg(feature = "calendar")]
     Calendar(Unit, Zone),
+    /// A bucket, which has no windows.
+    Burst(i64),
+    Sliding(i64),
+    SlidingStaggered(i64),
+    /// A log; its length and its step.
+    Log(i64, i64),
 }
 
 #[cfg(feature = "calendar")]
@@ -58,15 +66,16 @@ pub(in super::super) struct Span {
 }
 
 impl Cut {
-    /// The window that holds this time; of `first_hit`, the one that would open then.
+    /// The window that holds this time; of `first_hit`, the one that would open then. Buckets and logs have none.
     pub(super) fn window_at(self, key: usize, time: i64) -> Span {
         let aligned = |length: i64, offset: i64| {
             let start = time - (time - offset).rem_euclid(length);
             Span { start, end: start + length }
         };
         match self {
-            Self::Epoch(length) => aligned(length, 0),
-            Self::Staggered(length) => {
+            Self::Epoch(length) | Self::Sliding(length) => aligned(length, 0),
+            Self::Burst(_) | Self::Log(..) => Span { start: time, end: time },
+            Self::Staggered(length) | Self::SlidingStaggered(length) => {
                 let offset = xxh64(&canonical(key)) % length.unsigned_abs();
                 aligned(length, offset.cast_signed())
             }
@@ -79,10 +88,21 @@ impl Cut {
     /// Milliseconds, where all windows are as long.
     pub(super) fn length(self) -> Option<i64> {
         match self {
-            Self::Epoch(length) | Self::Staggered(length) | Self::FirstHit(length) => Some(length),
+            Self::Epoch(length)
+            | Self::Staggered(length)
+            | Self::FirstHit(length)
+            | Self::Burst(length)
+            | Self::Sliding(length)
+            | Self::SlidingStaggered(length)
+            | Self::Log(length, _) => Some(length),
             #[cfg(feature = "calendar")]
             Self::Calendar(..) => None,
         }
+    }
+
+    /// Whether it counts in fixed windows.
+    pub(super) fn is_fixed(self) -> bool {
+        !matches!(self, Self::Burst(_) | Self::Sliding(_) | Self::SlidingStaggered(_) | Self::Log(..))
     }
 }
 
@@ -266,6 +286,15 @@ mod calendar {
 }
 
 impl Terms {
+    /// The most units at once.
+    pub(super) fn capacity(&self) -> u64 {
+        match self.cut {
+            Cut::Burst(_) if self.limit == 0 => 0,
+            Cut::Burst(_) => self.burst,
+            _ => self.limit,
+        }
+    }
+
     /// Units that must be left for charges of so many units together.
     pub(super) fn needed(&self, cost: u64) -> u64 {
         if self.denials == Denials::Overdraft { 1 } else { cost.max(1) }
@@ -275,6 +304,9 @@ impl Terms {
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{} of policy {:?}", self.limit, self.cut, self.policy)?;
+        if let Cut::Burst(_) = self.cut {
+            write!(f, ", burst {}", self.burst)?;
+        }
         match self.denials {
             Denials::Free => Ok(()),
             Denials::Counted => f.write_str(", counting denials"),
@@ -291,6 +323,10 @@ impl fmt::Display for Cut {
             Self::FirstHit(length) => write!(f, "{length}ms@first_hit"),
             #[cfg(feature = "calendar")]
             Self::Calendar(unit, zone) => write!(f, "{unit:?}@{zone:?}"),
+            Self::Burst(length) => write!(f, "{length}ms~burst"),
+            Self::Sliding(length) => write!(f, "{length}ms~sliding"),
+            Self::SlidingStaggered(length) => write!(f, "{length}ms~sliding@staggered"),
+            Self::Log(length, step) => write!(f, "{length}ms~log:{step}ms"),
         }
     }
 }

@@ -34,7 +34,7 @@ fn step(step: &Step) -> String {
         Step::Charge(charges) => format!("take {}", asks(charges)),
         Step::Peek(charges) => format!("look at {}", asks(charges)),
         Step::Record(ask) => format!("record {ask}"),
-        Step::Refund(ask, start) => format!("give back {ask} in the window from {start}"),
+        Step::Refund(ask, start) => format!("give back {ask} of the mark {start}"),
         Step::Reset(ask) => format!("reset {ask}"),
         Step::Set(ask, used) => format!("set {used} of {ask}"),
         Step::Sweep => "drop what has closed".to_owned(),
@@ -48,9 +48,14 @@ fn asks(asks: &[Ask]) -> String {
 
 fn answer(answer: &Answer) -> String {
     let state = |state: &State| {
-        let State { limit, used, window, now, denial, units } = state;
+        let State { limit, used, window, now, denial, units, reset_at, next_at, retry_at, mark } = state;
         let said = denial.map_or("yes".to_owned(), |denial| format!("no, {denial:?}"));
-        format!("{said}, {units} taken, {used} of {limit} used in {window:?}, decided at {now}")
+        let place = window.map_or(format!("marked {mark}"), |window| format!("in {window:?}"));
+        let retry = retry_at.map_or(String::new(), |at| format!(", retry at {at}"));
+        let next = next_at.map_or(String::new(), |at| format!(", next at {at}"));
+        format!(
+            "{said}, {units} taken, {used} of {limit} used {place}, decided at {now}{retry}{next}, reset at {reset_at}"
+        )
     };
     match answer {
         Answer::Counted(states, _) => states.iter().map(state).collect::<Vec<_>>().join("; "),
