@@ -8,6 +8,7 @@ pub mod admission;
 pub mod capped;
 pub mod changes;
 pub mod identity;
+pub mod kinds;
 pub mod monotone;
 pub mod several;
 pub mod steered;
@@ -43,6 +44,15 @@ macro_rules! conformance {
             changes::set_and_record_open_a_first_hit_window
             identity::policies_lengths_anchors_and_zones_have_their_own_counters
             identity::keys_that_look_alike_have_their_own_counters
+            kinds::every_kind_admits_its_capacity_at_once
+            kinds::a_cost_above_the_capacity_is_denied_for_good
+            kinds::quotas_of_all_kinds_are_charged_all_or_none
+            kinds::a_denial_of_any_kind_makes_no_wait_longer
+            kinds::a_batch_of_any_kind_admits_exactly_the_capacity
+            kinds::every_kind_admits_clients_that_wait_as_told
+            kinds::a_refund_of_any_kind_frees_what_it_gives_back
+            kinds::every_kind_is_recorded_set_and_reset
+            kinds::a_new_limit_or_burst_applies_at_once
             windows::windows_lie_where_the_quota_says
             windows::staggered_windows_of_keys_end_apart
             windows::a_first_hit_window_is_never_extended
@@ -118,6 +128,13 @@ macro_rules! conformance {
     (steered_clock: $subject:expr) => {
         $crate::conformance! { windows_in_keys_steered: $subject }
         $crate::conformance! { @each $subject =>
+            kinds::a_bucket_reaches_its_bound_and_never_exceeds_it
+            kinds::a_sliding_window_reaches_its_bound_and_never_exceeds_it
+            kinds::a_log_reaches_its_bound_and_never_exceeds_it
+            kinds::a_step_back_of_any_kind_frees_nothing_and_locks_nobody_out
+            kinds::the_largest_bucket_is_exact
+            kinds::the_largest_sliding_window_is_exact
+            kinds::the_largest_logs_are_exact
             steered::a_calendar_day_has_its_23_or_25_hours
             steered::a_step_back_never_reopens_a_window
             steered::a_step_back_locks_nobody_out_for_longer_than_a_window
@@ -214,6 +231,7 @@ mod tests {
             include_str!("capped.rs"),
             include_str!("changes.rs"),
             include_str!("identity.rs"),
+            include_str!("kinds.rs"),
             include_str!("monotone.rs"),
             include_str!("several.rs"),
             include_str!("steered.rs"),
