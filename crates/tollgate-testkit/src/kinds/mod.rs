@@ -1,7 +1,9 @@
 //! Quotas that are not fixed windows, judged twice: by [vectors](vectors) of single steps, and by a [ledger](AdmissionLedger)
-//! that knows only what was admitted and when.
+//! that knows only what was admitted and when. Random steps of all kinds, taken [side by side](take_side_by_side),
+//! compare one store with another.
 
 mod ledger;
+mod side_by_side;
 mod vectors;
 
 use std::time::Duration;
@@ -11,6 +13,7 @@ use proptest::prelude::*;
 use tollgate::{Charge, Key, PolicyQuota, Quota, Step, Store};
 
 pub use self::ledger::AdmissionLedger;
+pub use self::side_by_side::{MixedSteps, mixed_steps, take_side_by_side};
 pub use self::vectors::{assert_notation, play_vectors};
 use crate::SettableClock;
 

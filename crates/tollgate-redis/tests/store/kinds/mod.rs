@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tollgate::{Charge, CountDenied, Counter, Key, PolicyQuota, QuotaState, Store};
 use tollgate_testkit::StoreUnderTest;
 use tollgate_testkit::block_on;
-use tollgate_testkit::kinds::{self, play, play_vectors};
+use tollgate_testkit::kinds::{self, play, play_vectors, take_side_by_side};
 use tollgate_testkit::servers::Software;
 use tollgate_testkit::{ManualMemory, StoreSteps};
 
@@ -26,6 +26,12 @@ proptest! {
     #[test]
     fn what_is_admitted_follows_from_the_definition_and_waits_are_exact(requests in kinds::requests(60)) {
         block_on(play(&steered(Software::Redis), &requests));
+    }
+
+    /// Memory is judged by its simulation.
+    #[test]
+    fn a_server_answers_as_memory_does(plan in kinds::mixed_steps(60)) {
+        block_on(take_side_by_side(&ManualMemory::new(), &steered(Software::Redis), &plan));
     }
 }
 
