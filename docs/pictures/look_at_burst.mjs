@@ -13,7 +13,7 @@ const source = resolve(process.argv[2]);
 const base = pathToFileURL(dirname(source)).href + "/";
 const markdown = await readFile(source, "utf8");
 // The part of the page that has the picture, without anything else.
-const [part] = markdown.match(/<picture>.*?<\/picture>\s*<script src="pictures\/burst\.js"><\/script>/s);
+const [part] = markdown.match(/<picture>(?:(?!<picture>).)*<\/picture>\s*<script src="pictures\/burst\.js"><\/script>/s);
 const folder = await mkdtemp(join(tmpdir(), "tollgate-burst-"));
 const file = join(folder, "page.html");
 await writeFile(file, `<!doctype html><html lang="en"><meta charset="utf-8">
