@@ -81,12 +81,12 @@ impl Contents {
                 let least = scaled.div_euclid(i128::from(*parts));
                 let is_exact = scaled % i128::from(*parts) == 0 || rate.parts == i128::from(*parts);
                 let most = if is_exact { least } else { (least + 1).min(rate.parts - 1) };
-                let of_part = |part: i128| {
+                let with_part = |part: i128| {
                     let level = (i128::from(millis - now) * rate.parts + part).max(0);
                     let level = if *millis < now { 0 } else { level };
                     standing(rate.bucket(now, level.min(highest)), level > highest)
                 };
-                (least..=most).map(of_part).collect()
+                (least..=most).map(with_part).collect()
             }
             Self::Sliding { window, current, previous } => {
                 let present = terms.cut.window_at(key, now);
@@ -221,7 +221,8 @@ impl Contents {
         nothing.with_more(terms, now, units)
     }
 
-    /// What a refund of the charge with this mark gives back, and what is left. `None` if it is of another fixed window.
+    /// The units that a refund of the charge with this mark gives back, and the contents after it. `None` if it is of
+    /// another fixed window.
     pub(super) fn with_less(&self, terms: &Terms, now: i64, mark: i64, units: u64) -> Option<(u64, Self)> {
         let mut after = self.clone();
         let given = match &mut after {
