@@ -84,6 +84,22 @@ const SESSIONS: &[Session] = &[
     Session { act: Act::Refund, layout: LAYOUT, ..HOUR },
     Session { act: Act::RefundClosed, ..HOUR },
     Session { act: Act::RefundClosed, layout: LAYOUT, ..HOUR },
+    Session { quotas: &["4/1h~burst"], ..HOUR },
+    Session { quotas: &["7/1h~burst:4"], used: 4, ..HOUR },
+    Session { quotas: &["4/1h~sliding"], step: 3_600_000, ..HOUR },
+    Session { quotas: &["4/1h~log"], ..HOUR },
+    Session { quotas: &["4/1h~log:1m"], used: 4, ..HOUR },
+    Session { quotas: &["4/1h~log", "4/day@UTC", "4/1h~burst:4", "4/1h~sliding"], ..HOUR },
+    Session { quotas: &["4/1h~burst"], overdraft: Some(0), used: 4, ..HOUR },
+    Session { act: Act::Peek, quotas: &["4/1h~log"], ..HOUR },
+    Session { act: Act::Record, quotas: &["4/1h~sliding"], ..HOUR },
+    Session { act: Act::Set, quotas: &["4/1h~log"], ..HOUR },
+    Session { act: Act::Reset, quotas: &["4/1h~burst"], ..HOUR },
+    Session { act: Act::Refund, quotas: &["4/1h~sliding"], ..HOUR },
+    Session { act: Act::RefundClosed, quotas: &["4/1h~burst"], ..HOUR },
+    // After a step back, by more than a counter may be ahead.
+    Session { quotas: &["4/1h~sliding"], step: -7_200_000, ..HOUR },
+    Session { quotas: &["4/1h~log"], step: -7_200_000, ..HOUR },
     // The window that was named is not open.
     Session { quotas: &["4/day@UTC"], step: 3 * DAY, ..HOUR },
     Session { layout: LAYOUT, step: 3 * DAY, ..HOUR },
@@ -95,7 +111,7 @@ const SESSIONS: &[Session] = &[
 ];
 
 /// A key with its value and its expiry.
-type Contents = Vec<(String, i64, i64)>;
+type Contents = Vec<(String, String, i64)>;
 
 /// What became of one request, and of others after it.
 #[derive(Debug, PartialEq)]
@@ -171,15 +187,12 @@ impl Stage {
     fn contents(&mut self) -> Contents {
         let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut self.connection).unwrap();
         keys.sort();
-        let mut number = |command: &str, key: &str| -> i64 {
-            redis::cmd(command).arg(key).query(&mut self.connection).unwrap()
+        let content = |key: String| {
+            let value = redis::cmd("GET").arg(&key).query(&mut self.connection).unwrap();
+            let expiry = redis::cmd("PEXPIRETIME").arg(&key).query(&mut self.connection).unwrap();
+            (key, value, expiry)
         };
-        keys.into_iter()
-            .map(|key| {
-                let (value, expiry) = (number("GET", &key), number("PEXPIRETIME", &key));
-                (key, value, expiry)
-            })
-            .collect()
+        keys.into_iter().map(content).collect()
     }
 
     /// Puts everything back, so that a request can come once more.
@@ -249,8 +262,9 @@ impl Stage {
 /// Whether a store whose clock is right can have given it.
 fn is_possible(state: &QuotaState) -> bool {
     let second = std::time::Duration::from_secs(1);
-    let window = state.window().unwrap();
-    let length = window.end().since(window.start());
+    // Quotas that are not fixed windows last an hour here, and count twice as long at most.
+    let hour = std::time::Duration::from_secs(3_600);
+    let length = state.window().map_or(2 * hour, |window| window.end().since(window.start()));
     let now = state.reset_at() - state.reset_after();
     state.used() <= Quota::MAX_LIMIT
         && state.reset_after() <= length + second
