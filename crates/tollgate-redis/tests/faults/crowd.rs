@@ -58,8 +58,8 @@ const UNNOTICED: Duration = Duration::from_secs(60);
 
 struct Quotas {
     lone: [PolicyQuota; 1],
-    twins: [PolicyQuota; 2],
-    narrow: [PolicyQuota; 2],
+    twins: [PolicyQuota; 3],
+    narrow: [PolicyQuota; 3],
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -262,7 +262,7 @@ impl Crowd {
             let used = quotas.used(&self.patient, kind, &key);
             let is_equal = used.iter().all(|each| *each == used[0]);
             found.expect(is_equal, || format!("{kind:?} {key}: not charged alike: {used:?}"));
-            let limit = quotas.of(kind).iter().map(|quota| quota.quota().limit()).min().unwrap();
+            let limit = quotas.of(kind).iter().map(|quota| quota.quota().capacity()).min().unwrap();
             tally.check(&format!("{kind:?} {key}"), used[0], limit, losses, found);
         }
     }
@@ -282,10 +282,20 @@ impl Quotas {
             PolicyQuota::new(policy, quota)
         };
         let unending = |policy| quota(policy, Quota::MAX_LIMIT, DAY, Anchor::FirstHit);
+        let written = |policy, text: &str| PolicyQuota::new(policy, text.parse().unwrap());
         Self {
             lone: [unending("lone")],
-            twins: [unending("twins"), quota("twins", Quota::MAX_LIMIT, DECADE, Anchor::Epoch)],
-            narrow: [unending("narrow"), quota("narrow", NARROW, DECADE, Anchor::Epoch)],
+            // No unit of the bucket is back before half an hour has passed, and none of the log for years.
+            twins: [
+                unending("twins"),
+                quota("twins", Quota::MAX_LIMIT, DECADE, Anchor::Epoch),
+                written("twins", "1/30m~burst:175000"),
+            ],
+            narrow: [
+                unending("narrow"),
+                quota("narrow", NARROW, DECADE, Anchor::Epoch),
+                written("narrow", &format!("{NARROW}/3652d~log")),
+            ],
         }
     }
 

@@ -27,6 +27,7 @@ mod diary;
 mod expiry;
 mod fault;
 mod histories;
+mod kinds;
 mod late;
 mod ledger;
 mod process;

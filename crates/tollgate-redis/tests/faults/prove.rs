@@ -8,11 +8,13 @@ use tollgate_testkit::{StoreSteps, block_on};
 
 use crate::crowd::{build, patient};
 use crate::fault::{Bounds, Fault, Found};
-use crate::histories::{Judged, KINDS, Kind};
+use crate::histories::{self, Judged, Kind};
 use crate::process::url;
-use crate::{cancel, clock, cluster, commands, cut, late, process, reserve, rotation, sentinel, skew, slow};
+use crate::{
+    cancel, clock, cluster, commands, cut, kinds, late, process, reserve, rotation, sentinel, skew, slow,
+};
 
-const FAULTS: [&Fault; 27] = [
+const FAULTS: [&Fault; 28] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -29,6 +31,7 @@ const FAULTS: [&Fault; 27] = [
     &clock::CLOCK,
     &clock::CLUSTER,
     &skew::SKEW,
+    &kinds::KINDS,
     &slow::SLOW,
     &slow::DEFAULT,
     &reserve::RESERVE,
@@ -93,7 +96,7 @@ fn a_planted_bug_is_found() {
     block_on(store.charge(&[Charge::new(&quota, &key, 1)])).expect("the store charges in peace");
     let round = |seed| -> Found {
         match name.strip_prefix("histories/") {
-            Some(kind) => named(&KINDS, kind, |kind| kind.name).found(seed, HISTORIES),
+            Some(kind) => named(&histories::KINDS, kind, |kind| kind.name).found(seed, HISTORIES),
             None => named(&FAULTS, &name, |fault| fault.name).run(seed, 1, Bounds::Generous),
         }
     };
@@ -112,8 +115,8 @@ fn faults() -> Vec<&'static Fault> {
 
 fn kinds() -> Vec<&'static Kind> {
     match text("TOLLGATE_KIND") {
-        Some(name) => vec![named(&KINDS, &name, |kind| kind.name)],
-        None => KINDS.into(),
+        Some(name) => vec![named(&histories::KINDS, &name, |kind| kind.name)],
+        None => histories::KINDS.into(),
     }
 }
 
