@@ -119,6 +119,49 @@ fn quotas_of_other_limiters_admit_as_many_at_once() {
     }
 }
 
+/// Texts in nginx's words are the quotas that the page says they are, and all others are read and printed as they are.
+#[test]
+fn every_quota_in_the_tables_of_other_systems_is_one() {
+    let mut seen = 0;
+    for line in COMING_FROM.lines().filter(|line| line.starts_with("| ")) {
+        let codes = code(line);
+        let lists = codes.iter().filter_map(|code| code.strip_prefix("quotas: [")?.strip_suffix(']'));
+        for written in lists.filter(|written| !written.contains('@')) {
+            let quotas = written.split(", ").map(|quota| quota.trim_matches('"'));
+            for quota in quotas {
+                let read: Quota = quota.parse().unwrap_or_else(|error| panic!("{error} in {line}"));
+                let said = line.split_once(", which is `").and_then(|(_, said)| said.split('`').next());
+                let printed = read.to_string();
+                let expected = said.unwrap_or(quota);
+                assert!(printed == expected || read == expected.parse().unwrap(), "{printed} in {line}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 10, "{seen} quotas");
+}
+
+/// Spring's buckets hold `burstCapacity` tokens and get `replenishRate` a second; a request takes `requestedTokens`.
+#[test]
+fn quotas_for_the_buckets_of_spring_admit_as_many_at_once_and_over_time() {
+    let rows: Vec<_> = COMING_FROM.lines().filter(|line| line.contains("replenishRate: ")).collect();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        let value = |name| {
+            let (_, rest) = row.split_once(name)?;
+            rest.trim_start_matches(": ").split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()
+        };
+        let (rate, capacity) = (value("replenishRate").unwrap(), value("burstCapacity").unwrap());
+        let tokens = value("requestedTokens").unwrap_or(1);
+        let (_, quota) = row.split_once("quotas: [").unwrap();
+        let run = GreedyClient::run(&quota.split(']').next().unwrap().parse().unwrap(), MINUTE);
+        assert_eq!(run.most_in(1), capacity / tokens, "{row}");
+        // Of the three minutes, the last millisecond is not asked for.
+        let refilled = (180 * 1_000 - 1) * rate / tokens / 1_000;
+        assert_eq!(run.admitted.len(), capacity / tokens + refilled, "{row}");
+    }
+}
+
 /// Returns the cells of the table that begins with this line.
 fn table(page: &str, head: &str) -> Vec<Vec<String>> {
     let (_, rows) = page.split_once(head).unwrap_or_else(|| panic!("{head} is missing"));
