@@ -105,6 +105,42 @@ fn many_quotas_get_a_limit_each_until_all_are_used() {
     assert!(said(&none.notes).contains("--try-limits"), "{:?}", none.notes);
 }
 
+/// No kind is missing without a word.
+#[test]
+fn kinds_that_are_not_tried_are_named() {
+    let kinds = |quotas: &str, more: &str| {
+        let text = format!("policies: [{{ name: a, key: [ip], quotas: [{quotas}]{more} }}]");
+        let report = replay(&text, Options::default(), &[(0, "192.0.2.1", None)]);
+        let kinds = report.policies[0].quotas.iter().flat_map(|quota| &quota.kinds);
+        (kinds.map(|kind| kind.quota.clone()).collect::<Vec<_>>().join(" "), said(&report.notes))
+    };
+    let (tried, notes) = kinds("100/1m", "");
+    assert_eq!(tried, "100/1m~burst:20 100/1m~burst 100/1m~sliding 100/1m~log");
+    assert!(!notes.contains("kinds"), "{notes}");
+    // An exact log of so many entries is too long, and first hits have no other kind of their own.
+    let (tried, _) = kinds("1000/1m@first_hit", "");
+    assert_eq!(tried, "1000/1m~burst:200 1000/1m~burst 1000/1m~sliding 1000/1m~log:500ms");
+    let (tried, _) = kinds("100/1m@staggered", "");
+    assert_eq!(tried, "100/1m~burst:20 100/1m~burst 100/1m~sliding@staggered 100/1m~log");
+    let (tried, _) = kinds("1/1m~burst", "");
+    assert_eq!(tried, "1/1m~sliding 1/1m~log 1/1m");
+    let (tried, notes) = kinds("2000000/1m, 90/1m~burst", "");
+    assert!(notes.contains("`a` 2000000/1m (a smaller burst, ~burst, ~sliding)"), "{notes}");
+    assert!(notes.contains("`a` 90/1m~burst (a fixed window)"), "{notes}");
+    assert!(tried.starts_with("2000000/1m~log"), "{tried}");
+    for (quotas, more) in [
+        ("100/day@Europe/Berlin", ""),
+        ("0/1m", ""),
+        ("9/1m", ", overrides: [{ when: { ip: 192.0.2.9 }, quotas: [3/1m] }]"),
+    ] {
+        let (tried, notes) = kinds(quotas, more);
+        assert!(tried.is_empty() && notes.contains("No other kinds were tried for 1 quota:"), "{notes}");
+    }
+    let text = "policies: [{ name: a, key: [ip], quotas: [9/1m] }]";
+    let none = replay(text, Options { rungs: 0, ..Options::default() }, &[(0, "192.0.2.1", None)]);
+    assert!(said(&none.notes).contains("No other kinds of quotas were tried; --try-limits"));
+}
+
 #[test]
 fn a_limit_that_requests_state_is_said_not_to_be_tried() {
     let text = "policies:

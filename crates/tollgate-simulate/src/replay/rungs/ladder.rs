@@ -197,15 +197,13 @@ impl Ladder {
                 (PendingCounter::Slot(found), room)
             }
             LadderCounters::Standings(counters) => {
-                if counters.enter(digest, now, max_words).is_none() {
-                    return self.lose();
-                }
                 let time = RequestTime { now, window };
                 let quotas = match changed {
                     Some(changed) => PendingQuotas::Each(Arc::clone(&changed.quotas)),
                     None => PendingQuotas::Same(quota.clone()),
                 };
-                let room = counters.without_room(digest, needed, quotas.by_rung(), time);
+                let room = counters.without_room(digest, needed, quotas.by_rung(), time, max_words);
+                let Some(room) = room else { return self.lose() };
                 (PendingCounter::Standings { digest, time, quotas }, room)
             }
         };

@@ -368,14 +368,22 @@ mod tests {
             let attributes = [("ip", ip.as_str())].into_iter().collect();
             replay.request(Hit::new(Timestamp::EPOCH, attributes)).unwrap();
         }
-        let taken: usize = replay.noter.rungs.ladders.iter().map(Ladder::words).sum();
-        assert!(taken * size_of::<u64>() <= replay.noter.rungs.max_bytes, "{taken}");
+        let (limits, kinds) = replay.noter.rungs.parts();
+        for ladders in [limits, kinds] {
+            let taken: usize = ladders.iter().map(Ladder::words).sum();
+            assert!(taken * size_of::<u64>() <= replay.noter.rungs.max_bytes, "{taken}");
+        }
         replay.report()
     }
 
     fn points(report: &Report) -> Vec<usize> {
         let quotas = report.policies.iter().flat_map(|policy| &policy.quotas);
         quotas.map(|quota| quota.curve.points.len()).collect()
+    }
+
+    fn kinds(report: &Report) -> Vec<usize> {
+        let quotas = report.policies.iter().flat_map(|policy| &policy.quotas);
+        quotas.map(|quota| quota.kinds.len()).collect()
     }
 
     /// Each of up to 32 rungs had memory for eight million counters, so overlapping policies took gigabytes under the
@@ -388,15 +396,25 @@ mod tests {
         let text = format!("policies:\n{text}");
         let max_clients = NonZeroUsize::new(1_000).unwrap();
         let options = || Options { max_clients, rungs: 4, ..Options::default() };
-        assert_eq!(points(&replay(&text, options(), 2_000)), [5; 8]);
+        let report = replay(&text, options(), 2_000);
+        assert_eq!((points(&report), kinds(&report)), (vec![5; 8], vec![4; 8]), "{:?}", report.notes);
         // Each has a counter of each quota under 32 limits, of 280 bytes.
         let report = replay(&text, options(), 13_000);
-        assert_eq!(points(&report), [1; 8]);
+        assert_eq!((points(&report), kinds(&report)), (vec![1; 8], vec![0; 8]));
         let note = "`p3` with 3 in place of 2/1d";
         let is_said =
             |said: &String| said.contains(note) && said.contains("There is room for 40 MiB of counters");
         let notes = report.notes.iter().map(ToString::to_string);
         assert_eq!(notes.filter(is_said).count(), 1, "{:?}", report.notes);
+        let note =
+            "The report lacks kinds whose counters had no room: `p0` with 2/1d~burst:1 in place of 2/1d, ";
+        let is_said =
+            |said: &String| said.starts_with(note) && said.contains(" and 27 others. There is room");
+        assert!(
+            report.notes.iter().map(ToString::to_string).any(|said| is_said(&said)),
+            "{:?}",
+            report.notes
+        );
     }
 
     /// Tables without a key had taken all memory, so every point was missing.

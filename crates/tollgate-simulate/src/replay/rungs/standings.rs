@@ -69,41 +69,36 @@ impl StandingCounters {
         self.words
     }
 
-    /// Ensures that a key has counters, as long as all then take at most so many words; else it is `None`.
-    pub(super) fn enter(&mut self, digest: u128, now: Timestamp, max_words: usize) -> Option<()> {
-        let more = if self.keys.contains_key(&digest) { 0 } else { self.key_words() };
-        if self.words + more > self.swept_above.min(max_words) {
-            self.forget_unused(now);
-            self.swept_above = (self.words * 2).max(FEW_WORDS);
-            // If nearly all still count, each of the next requests would look for others in vain.
-            if self.words + more > max_words - max_words / 4 {
-                return None;
-            }
-        }
-        let rungs = self.rungs;
-        let counters = || vec![KeptCounter::default(); rungs].into_boxed_slice();
-        let before = self.keys.len();
-        self.keys.entry(digest).or_insert_with(counters);
-        self.words += (self.keys.len() - before) * self.key_words();
-        Some(())
-    }
-
-    /// The rungs under which so many units do not fit into a key's counters now, and those of them under which they
-    /// never do.
+    /// Finds the rungs under which so many units do not fit into a key's counters now, and those of them under which
+    /// they never do. A new key gets counters, as long as all then take at most so many words; else it is `None`.
     pub(super) fn without_room<'q>(
-        &self,
+        &mut self,
         digest: u128,
         units: u64,
         quota_of: impl Fn(usize) -> Option<&'q Quota>,
         time: RequestTime,
-    ) -> (RungBits, RungBits) {
-        let counters = self.keys.get(&digest).into_iter().flatten();
-        counters.enumerate().fold((0, 0), |(without_room, above), (rung, kept)| {
-            let Some(quota) = quota_of(rung) else { return (without_room, above) };
-            let (used, most) = (kept.clone().standing(quota, time).used(), quota.capacity());
-            let bit = |is_set| RungBits::from(is_set) << rung;
-            (without_room | bit(used + units > most), above | bit(units > most))
-        })
+        max_words: usize,
+    ) -> Option<(RungBits, RungBits)> {
+        if self.words + self.key_words() > self.swept_above.min(max_words) {
+            self.make_room(time.now, max_words)?;
+        }
+        let (keys, key_words) = (self.keys.len(), self.key_words());
+        let counters = || vec![KeptCounter::default(); self.rungs].into_boxed_slice();
+        let counters = self.keys.entry(digest).or_insert_with(counters);
+        let (mut without_room, mut above) = (0, 0);
+        for (rung, kept) in counters.iter_mut().enumerate() {
+            let Some(quota) = quota_of(rung) else { continue };
+            let before = kept.log_words();
+            // Entries that have left a log are looked at only once.
+            let standing = mem::take(kept).standing(quota, time);
+            let (used, most) = (standing.used(), quota.capacity());
+            *kept = KeptCounter::of(standing, quota);
+            self.words = self.words - before + kept.log_words();
+            without_room |= RungBits::from(used + units > most) << rung;
+            above |= RungBits::from(units > most) << rung;
+        }
+        self.words += (self.keys.len() - keys) * key_words;
+        Some((without_room, above))
     }
 
     /// Adds units to a key's counters under these rungs.
@@ -130,13 +125,16 @@ impl StandingCounters {
 
     /// Forgets keys of which nothing counts any more.
     #[cold]
-    fn forget_unused(&mut self, now: Timestamp) {
+    fn make_room(&mut self, now: Timestamp, max_words: usize) -> Option<()> {
         self.keys.retain(|_, counters| !counters.iter().all(|kept| kept.is_unused(now)));
         if self.keys.len() * 4 < self.keys.capacity() {
             self.keys.shrink_to(self.keys.len() * 2);
         }
         let logs: usize = self.keys.values().flatten().map(KeptCounter::log_words).sum();
         self.words = self.keys.len() * self.key_words() + logs;
+        self.swept_above = (self.words * 2).max(FEW_WORDS);
+        // If nearly all still count, each of the next requests would look for others in vain.
+        (self.words + self.key_words() <= max_words - max_words / 4).then_some(())
     }
 }
 
