@@ -141,6 +141,47 @@ fn kinds_that_are_not_tried_are_named() {
     assert!(said(&none.notes).contains("No other kinds of quotas were tried; --try-limits"));
 }
 
+/// Windows that start at another instant for each client, counted denials, overdrafts and trials: a kind that was tried
+/// denies what a replay with it in the file denies.
+#[test]
+fn a_tried_kind_denies_what_its_own_replay_denies() {
+    let mut random = fastrand::Rng::with_seed(47);
+    let mut second = 0;
+    let requests: Vec<(i64, &str, Option<&str>)> = std::iter::repeat_with(|| {
+        second += random.i64(0..9);
+        (second, ["192.0.2.1", "192.0.2.2", "192.0.2.3"][random.usize(0..3)], None)
+    })
+    .take(400)
+    .collect();
+    let mut differences = 0;
+    for quota in ["4/1m@staggered", "4/1m~sliding@staggered", "4/1m~burst:2"] {
+        for (others, more) in [
+            ("", ""),
+            (", 30/5m~log", ""),
+            ("", ", count_denied: true"),
+            (", 20/5m~burst:9", ", overdraft: true"),
+            ("", ", cost: 2"),
+            (", 20/5m~sliding", ", mode: shadow"),
+        ] {
+            let with = |quota: &str, rungs| {
+                let text =
+                    format!("policies: [{{ name: a, key: [ip], quotas: [{quota}{others}]{more} }}]");
+                replay(&text, Options { rungs, ..Options::default() }, &requests)
+            };
+            let report = with(quota, 1);
+            assert!(report.policies[0].quotas[0].kinds.len() >= 4);
+            for kind in &report.policies[0].quotas[0].kinds {
+                let own = with(&kind.quota, 0);
+                let own = &own.policies[0];
+                let found = (kind.denied, kind.denied_clients);
+                assert_eq!(found, (own.denied, own.denied_clients), "{quota}{others}{more}: {}", kind.quota);
+                differences += usize::from(kind.denied != report.policies[0].denied);
+            }
+        }
+    }
+    assert!(differences > 40, "{differences}");
+}
+
 #[test]
 fn a_limit_that_requests_state_is_said_not_to_be_tried() {
     let text = "policies:
