@@ -164,8 +164,7 @@ fn a_tried_kind_denies_what_its_own_replay_denies() {
             (", 20/5m~sliding", ", mode: shadow"),
         ] {
             let with = |quota: &str, rungs| {
-                let text =
-                    format!("policies: [{{ name: a, key: [ip], quotas: [{quota}{others}]{more} }}]");
+                let text = format!("policies: [{{ name: a, key: [ip], quotas: [{quota}{others}]{more} }}]");
                 replay(&text, Options { rungs, ..Options::default() }, &requests)
             };
             let report = with(quota, 1);

@@ -64,6 +64,38 @@ const REQUESTS: [(i64, &str); 7] = [
     (3_605, "9.9.9.9"),
 ];
 
+/// Buckets and logs have no windows of their own: these are minutes of the clock. Waits are those of each kind.
+#[test]
+fn quotas_of_all_kinds_have_windows_waits_and_bursts() {
+    // A unit of the bucket comes back in 10 seconds. In the first minute, it has two units at 0 s and one at 10 s.
+    let bucket = [0, 0, 0, 5, 10, 70];
+    // What comes back within the minute is admitted as well, so no other quota denied it.
+    let full = [0, 0, 0, 0, 0, 0, 10, 20, 30, 70];
+    // The units at 59 s count half at 90 s, and leave the log at 119 s.
+    let others = [59, 59, 60];
+    for (quota, seconds, denied, longest_wait, most, burst) in [
+        ("6/1m~burst:2", &bucket[..], 2, 10.0, 5, 0.5),
+        ("6/1m~burst", &full[..], 0, 0.0, 9, 1.5),
+        ("2/1m~sliding", &others[..], 1, 30.0, 2, 1.0),
+        ("2/1m~log", &others[..], 1, 59.0, 2, 1.0),
+        ("2/1m", &others[..], 0, 0.0, 2, 1.5),
+    ] {
+        let text = format!("policies: [{{ name: login, key: [ip], quotas: [{quota}] }}]");
+        let requests: Vec<(i64, &str)> = seconds.iter().map(|second| (*second, "192.0.2.1")).collect();
+        let report = replay(&text, None, Options::default(), &requests);
+        let found = &report.policies[0].quotas[0];
+        assert_eq!(
+            (found.denied, found.windows, found.denied_windows),
+            (denied, 2, denied.min(1)),
+            "{quota}"
+        );
+        assert_eq!((found.longest_wait, found.burst), (longest_wait, Some(burst)), "{quota}");
+        assert_eq!(found.most.unwrap().max, most, "{quota}");
+        let said = CheckedReport::new(report, Vec::new()).to_string();
+        assert!(!said.contains("other quotas denied"), "{said}");
+    }
+}
+
 #[test]
 fn says_who_is_denied_when_and_for_how_long() {
     let report = replay(TWO, None, Options::default(), &REQUESTS);

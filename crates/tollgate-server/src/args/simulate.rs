@@ -93,9 +93,8 @@ pub struct SimulateArgs {
     pub max_attribute_bytes: NonZeroUsize,
 
     /// How many other limits are tried for each quota that does not decide alone, from 0 to 12, and at most 32 for all
-    /// quotas together. All of them take less work than the replay itself. Their counters share 160 bytes for each
-    /// client of
-    /// --max-clients; where that is not enough, the limits are left out
+    /// quotas together. With 0, no other kinds are tried either. The counters of limits share 160 bytes for each client
+    /// of --max-clients, and so do those of kinds; where that is not enough, they are left out
     #[arg(long, value_name = "COUNT", default_value = "4", value_parser = log_value::rungs)]
     pub try_limits: usize,
 
