@@ -140,7 +140,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     }
 
     /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 33
-    /// bytes.
+    /// bytes. A log takes as much of the cap as five counters, and as one more for every three of its entries.
     #[must_use]
     pub fn max_counters(self, max_counters: usize) -> Self {
         Self { cap: Cap::Counters(max_counters), ..self }

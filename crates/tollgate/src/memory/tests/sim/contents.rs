@@ -330,7 +330,7 @@ fn leaves(at: i64, length: i64, step: i64) -> i64 {
 }
 
 fn places(charges: usize) -> usize {
-    if charges == 0 { 0 } else { 2 + charges.div_ceil(3) }
+    if charges == 0 { 0 } else { 5 + charges.div_ceil(3) }
 }
 
 fn largest_sliding(terms: &Terms) -> u64 {

@@ -1,0 +1,28 @@
+//! Logs take no more memory than the places of the cap that they are charged. Alone in its process, because memory is
+//! measured per process.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
+
+use tollgate::{Limiter, MemoryStore};
+
+/// Returns the resident memory of this process, in bytes.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap() * 1024
+}
+
+/// A log was charged two places and one for every three entries, but its maps have spare room as well: a store whose cap
+/// was in bytes took nearly twice as many. This cap is reached soon after the maps have grown, when most room is spare.
+#[test]
+fn a_store_full_of_logs_takes_no_more_than_its_cap_in_bytes() {
+    const CAP: usize = 5_500_000;
+    let store = MemoryStore::builder().max_bytes(CAP).build();
+    let limiter = Limiter::with_store("3/1d~log".parse().unwrap(), store);
+    let before = resident();
+    let logs = (0_u64..).take_while(|key| limiter.check(*key).is_ok()).count();
+    let grown = resident().saturating_sub(before);
+    assert!(logs > 25_000, "{logs} logs");
+    assert!(grown <= CAP, "{logs} logs took {grown} bytes");
+}
