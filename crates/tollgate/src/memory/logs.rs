@@ -3,16 +3,17 @@
 //! They are in maps next to the table, each under a lock of its own, and count against the same cap.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use smallvec::SmallVec;
 
 use super::fingerprint::Fingerprint;
+use super::sync::{MODELLED, Mutex, MutexGuard};
 use crate::Timestamp;
 use crate::kind::{LogEntries, Standing};
 
-/// Locks, so that threads with different keys rarely meet.
-const SHARDS: usize = 64;
+/// Locks, so that threads with different keys rarely meet. In models, they shall.
+const SHARDS: usize = if MODELLED { 1 } else { 64 };
 
 /// The logs of a store.
 pub(super) struct Logs(Box<[Mutex<LogMap>]>);

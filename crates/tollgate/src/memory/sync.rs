@@ -1,13 +1,20 @@
-//! The atomics of the table: those of the standard library, or loom's or shuttle's when they run the tests.
+//! The atomics of the table and the locks of the logs: those of the standard library, or loom's or shuttle's when they
+//! run the tests.
 
 #[cfg(not(all(test, any(tollgate_loom, tollgate_shuttle))))]
 pub(super) use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(not(all(test, any(tollgate_loom, tollgate_shuttle))))]
+pub(super) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(all(test, tollgate_loom))]
 pub(super) use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(all(test, tollgate_loom))]
+pub(super) use loom::sync::{Mutex, MutexGuard};
 
 #[cfg(all(test, tollgate_shuttle))]
 pub(super) use shuttle::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(all(test, tollgate_shuttle))]
+pub(super) use shuttle::sync::{Mutex, MutexGuard};
 
 /// Whether loom or shuttle schedules the threads: then each run needs the same keys.
 pub(super) const MODELLED: bool = cfg!(all(test, any(tollgate_loom, tollgate_shuttle)));

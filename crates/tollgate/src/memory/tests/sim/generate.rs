@@ -215,6 +215,8 @@ fn of_another_kind(random: &mut SeededRandom, length: i64) -> Terms {
         2 => (few, 0, Cut::Sliding(length)),
         3 => (few, 0, Cut::SlidingStaggered(length)),
         _ => {
+            // A log of four entries takes more places than one of three.
+            let few = if random.once_in(2) { random.one_of(&[4, 5, 7]) } else { few };
             let step = if random.once_in(2) { 1 } else { 1 + random.below(length.min(400) as usize) as i64 };
             (few, 0, Cut::Log(length, step))
         }
