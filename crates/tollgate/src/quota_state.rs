@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use crate::kind::{Mark, Standing};
+use crate::kind::{KindStanding, Mark, Standing};
 use crate::{Quota, QuotaKind, Source, Timestamp, Window};
 
 /// The state of one quota after a step.
@@ -48,17 +48,22 @@ impl QuotaState {
         reason: Option<Reason>,
         needed: u64,
     ) -> Self {
-        let (limit, used) = (quota.capacity(), standing.used());
-        let (next_at, retry_at) = match standing {
-            Standing::Window(window) => (window.window.end(), window.window.end()),
-            _ => {
-                let usable = if used < limit { used } else { limit };
-                (standing.when(usable.saturating_sub(1)), standing.when(limit.saturating_sub(needed)))
-            }
-        };
+        Self::of_kind(quota.capacity(), standing, now, reason, needed)
+    }
+
+    /// As [`of`](Self::of), for one kind of quota.
+    #[inline(always)]
+    pub(crate) fn of_kind(
+        limit: u64,
+        standing: &impl KindStanding,
+        now: Timestamp,
+        reason: Option<Reason>,
+        needed: u64,
+    ) -> Self {
+        let (next_at, retry_at) = standing.next_and_retry(limit, needed);
         Self {
             limit,
-            used,
+            used: standing.used(),
             reset_at: standing.reset_at(),
             next_at,
             retry_at,
@@ -67,7 +72,7 @@ impl QuotaState {
             units: 0,
             reason,
             source: Source::Store,
-            kind: quota.kind(),
+            kind: standing.kind(),
         }
     }
 

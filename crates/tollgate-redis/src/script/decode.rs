@@ -159,7 +159,7 @@ impl Reply {
                 }
                 let (log, _) = LogStanding::at(entries, length, step, self.now);
                 let is_possible = log.entries().len() == count && log.used() <= LogEntries::MOST_UNITS;
-                is_possible.then_some(Standing::Log(log))
+                is_possible.then_some(Standing::Log(Box::new(log)))
             }
             _ => None,
         }

@@ -26,7 +26,7 @@ pub use self::mark::Mark;
 pub(crate) use self::sliding::{MAX_COUNT, max_count};
 pub use self::sliding::{SlidingStanding, SlidingState};
 pub use self::window::WindowStanding;
-use crate::{Key, Quota, Timestamp, Window};
+use crate::{Key, Quota, QuotaKind, Timestamp, Window};
 
 /// A counter at one time, by the kind of its quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub enum Standing {
     Burst(BurstStanding),
     /// A sliding window.
     Sliding(SlidingStanding),
-    /// A log.
-    Log(LogStanding),
+    /// A log. In a box, because it is larger than the others.
+    Log(Box<LogStanding>),
 }
 
 impl Standing {
@@ -60,7 +60,7 @@ impl Standing {
             Self::Sliding(sliding) => {
                 Self::Sliding(SlidingStanding::at(Some(sliding.state()), quota.window_at(key, now), now))
             }
-            Self::Log(log) => Self::Log(log.later(now)),
+            Self::Log(log) => Self::Log(Box::new(log.later(now))),
         }
     }
 
@@ -79,13 +79,12 @@ impl Standing {
     /// Returns the counter with this many more units, or as many as it can hold.
     #[must_use]
     #[inline(always)]
-    #[expect(clippy::should_implement_trait, reason = "units are no counter")]
-    pub fn add(self, units: u64) -> Self {
+    pub fn add(&self, units: u64) -> Self {
         match self {
             Self::Window(window) => Self::Window(window.add(units)),
             Self::Burst(bucket) => Self::Burst(bucket.add(units)),
             Self::Sliding(sliding) => Self::Sliding(sliding.add(units)),
-            Self::Log(log) => Self::Log(log.add(units)),
+            Self::Log(log) => Self::Log(Box::new(LogStanding::clone(log).add(units))),
         }
     }
 
@@ -96,7 +95,7 @@ impl Standing {
             Self::Window(window) => Self::Window(window.set(units)),
             Self::Burst(bucket) => Self::Burst(bucket.set(units)),
             Self::Sliding(sliding) => Self::Sliding(sliding.set(units)),
-            Self::Log(log) => Self::Log(log.set(units)),
+            Self::Log(log) => Self::Log(Box::new(log.set(units))),
         }
     }
 
@@ -118,7 +117,7 @@ impl Standing {
             }
             Self::Log(log) => {
                 let (given, after) = log.give_back(units, mark);
-                (given, Self::Log(after))
+                (given, Self::Log(Box::new(after)))
             }
         }
     }
@@ -160,4 +159,182 @@ impl Standing {
             Self::Log(log) => log.mark(),
         }
     }
+}
+
+/// What decisions ask of a counter at one time. The fast path of a store is compiled for one kind; all other paths ask a
+/// [`Standing`], which may be of any.
+pub(crate) trait KindStanding: Sized {
+    fn kind(&self) -> QuotaKind;
+    fn used(&self) -> u64;
+    fn add(&self, units: u64) -> Self;
+    /// Returns when one more unit is free, and when so many are that `needed` fit under the limit.
+    fn next_and_retry(&self, limit: u64, needed: u64) -> (Timestamp, Timestamp);
+    fn reset_at(&self) -> Timestamp;
+    fn mark(&self) -> Mark;
+    /// The window in which units are counted, if there is one.
+    fn window(&self) -> Option<Window>;
+}
+
+impl KindStanding for WindowStanding {
+    #[inline(always)]
+    fn kind(&self) -> QuotaKind {
+        QuotaKind::Window
+    }
+
+    #[inline(always)]
+    fn used(&self) -> u64 {
+        self.used
+    }
+
+    #[inline(always)]
+    fn add(&self, units: u64) -> Self {
+        self.add(units)
+    }
+
+    #[inline(always)]
+    fn next_and_retry(&self, _: u64, _: u64) -> (Timestamp, Timestamp) {
+        (self.window.end(), self.window.end())
+    }
+
+    #[inline(always)]
+    fn reset_at(&self) -> Timestamp {
+        self.window.end()
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> Mark {
+        Mark::at(self.window.start())
+    }
+
+    #[inline(always)]
+    fn window(&self) -> Option<Window> {
+        Some(self.window)
+    }
+}
+
+impl KindStanding for BurstStanding {
+    #[inline(always)]
+    fn kind(&self) -> QuotaKind {
+        QuotaKind::Burst
+    }
+
+    #[inline(always)]
+    fn used(&self) -> u64 {
+        self.used()
+    }
+
+    #[inline(always)]
+    fn add(&self, units: u64) -> Self {
+        self.add(units)
+    }
+
+    #[inline(always)]
+    fn next_and_retry(&self, limit: u64, needed: u64) -> (Timestamp, Timestamp) {
+        next_and_retry(self.used(), limit, needed, |target| self.when(target))
+    }
+
+    #[inline(always)]
+    fn reset_at(&self) -> Timestamp {
+        self.when(0)
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> Mark {
+        self.mark()
+    }
+
+    #[inline(always)]
+    fn window(&self) -> Option<Window> {
+        None
+    }
+}
+
+impl KindStanding for LogStanding {
+    fn kind(&self) -> QuotaKind {
+        QuotaKind::Log
+    }
+
+    fn used(&self) -> u64 {
+        self.used()
+    }
+
+    fn add(&self, units: u64) -> Self {
+        self.clone().add(units)
+    }
+
+    fn next_and_retry(&self, limit: u64, needed: u64) -> (Timestamp, Timestamp) {
+        next_and_retry(self.used(), limit, needed, |target| self.when(target))
+    }
+
+    fn reset_at(&self) -> Timestamp {
+        self.reset_at()
+    }
+
+    fn mark(&self) -> Mark {
+        self.mark()
+    }
+
+    fn window(&self) -> Option<Window> {
+        None
+    }
+}
+
+impl KindStanding for Standing {
+    #[inline]
+    fn kind(&self) -> QuotaKind {
+        match self {
+            Self::Window(_) => QuotaKind::Window,
+            Self::Burst(_) => QuotaKind::Burst,
+            Self::Sliding(_) => QuotaKind::Sliding,
+            Self::Log(_) => QuotaKind::Log,
+        }
+    }
+
+    #[inline(always)]
+    fn used(&self) -> u64 {
+        self.used()
+    }
+
+    #[inline(always)]
+    fn add(&self, units: u64) -> Self {
+        self.add(units)
+    }
+
+    #[inline]
+    fn next_and_retry(&self, limit: u64, needed: u64) -> (Timestamp, Timestamp) {
+        match self {
+            Self::Window(window) => window.next_and_retry(limit, needed),
+            other => next_and_retry(other.used(), limit, needed, |target| other.when(target)),
+        }
+    }
+
+    #[inline]
+    fn reset_at(&self) -> Timestamp {
+        self.reset_at()
+    }
+
+    #[inline]
+    fn mark(&self) -> Mark {
+        self.mark()
+    }
+
+    #[inline]
+    fn window(&self) -> Option<Window> {
+        match self {
+            Self::Window(window) => Some(window.window),
+            Self::Sliding(sliding) => Some(sliding.current()),
+            Self::Burst(_) | Self::Log(_) => None,
+        }
+    }
+}
+
+/// Of units above the limit, one is free once usage is below the limit.
+#[inline(always)]
+fn next_and_retry(
+    used: u64,
+    limit: u64,
+    needed: u64,
+    when: impl Fn(u64) -> Timestamp,
+) -> (Timestamp, Timestamp) {
+    (when(used.min(limit).saturating_sub(1)), when(limit.saturating_sub(needed)))
 }

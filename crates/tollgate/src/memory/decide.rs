@@ -2,16 +2,16 @@
 //!
 //! Every path through the store ends here: one counter or several without a lock, and any under locks.
 
-use super::stored::{PlacedCounter, StoredCounter};
-use crate::kind::Standing;
-use crate::{Charge, CountDenied, QuotaState, Reason, Timestamp};
+use super::stored::{PlacedCounter, SlotStanding, StoredCounter};
+use crate::kind::{LogStanding, Standing};
+use crate::{Charge, CountDenied, QuotaKind, QuotaState, Reason, Timestamp};
 
 /// The outcome of one charge at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct Outcome<S = Standing> {
     pub(super) now: Timestamp,
     /// The counter, before anything is taken.
-    pub(super) placement: PlacedCounter,
+    pub(super) placement: PlacedCounter<S>,
     /// Units that the step takes from the counter. Charges on one counter add up.
     cost: u64,
     /// Why they do not fit, if they do not.
@@ -20,20 +20,20 @@ pub(super) struct Outcome {
 
 /// Returns the outcome of this charge now, in a step that takes `cost` units from its counter.
 #[inline(always)]
-pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: StoredCounter, now: Timestamp) -> Outcome {
+pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: &StoredCounter, now: Timestamp) -> Outcome {
     Outcome::of(charge, cost, PlacedCounter::at(&charge.counter(), stored, now), now)
 }
 
 /// Returns whether a step with these outcomes is admitted.
 #[inline(always)]
-pub(super) fn is_admitted(outcomes: &[Outcome]) -> bool {
+pub(super) fn is_admitted<S>(outcomes: &[Outcome<S>]) -> bool {
     outcomes.iter().all(|outcome| outcome.reason.is_none())
 }
 
-impl Outcome {
+impl<S: SlotStanding> Outcome<S> {
     /// Returns the outcome of the charge on a counter in this state.
     #[inline(always)]
-    pub(super) fn of(charge: &Charge<'_>, cost: u64, placement: PlacedCounter, now: Timestamp) -> Self {
+    pub(super) fn of(charge: &Charge<'_>, cost: u64, placement: PlacedCounter<S>, now: Timestamp) -> Self {
         // Cost 0 is answered as cost 1. What fits as any other charge fits as an overdraft too, so charges with room
         // are not asked which they are.
         let used = placement.standing.used();
@@ -67,30 +67,37 @@ impl Outcome {
 
     /// Returns the counter before anything is taken.
     #[inline(always)]
-    pub(super) fn standing(&self) -> &Standing {
+    pub(super) fn standing(&self) -> &S {
         &self.placement.standing
     }
 
     /// Returns the state after the step has taken this many units from the counter.
     #[inline(always)]
     pub(super) fn answer(&self, charge: &Charge<'_>, units: u64) -> QuotaState {
-        self.clone().answered(charge, units).0
+        self.answer_after(charge, units, self.standing().used(), &self.standing().add(units))
     }
 
-    /// Returns the state after the step has taken this many units, and the counter.
+    /// Returns the state after a step that has taken this many units and left the counter like this.
     #[inline(always)]
-    pub(super) fn answered(self, charge: &Charge<'_>, units: u64) -> (QuotaState, Standing) {
-        let quota = charge.counter().quota().quota();
+    fn answer_after(&self, charge: &Charge<'_>, units: u64, before: u64, after: &S) -> QuotaState {
         let needed = charge.units_needed(self.cost);
-        let before = self.placement.standing.used();
-        let after = self.placement.standing.add(units);
-        let taken = match (units, &after) {
-            (0, _) => 0,
+        let taken = match after.kind() {
+            _ if units == 0 => 0,
             // A nearly saturated fixed window takes less than the cost. It is wide, so the code under locks handles it.
-            (_, Standing::Window(_)) => charge.cost(),
+            QuotaKind::Window => charge.cost(),
             _ => at_most(charge.cost(), after.used().saturating_sub(before)),
         };
-        (QuotaState::of(quota, &after, self.now, self.reason, needed).with_units(taken), after)
+        QuotaState::of_kind(charge.limit(), after, self.now, self.reason, needed).with_units(taken)
+    }
+}
+
+impl Outcome<LogStanding> {
+    /// Returns the state after the step has taken this many units from a log, and the log. In place: it may be long.
+    pub(super) fn answered(mut self, charge: &Charge<'_>, units: u64) -> (QuotaState, LogStanding) {
+        let before = self.standing().used();
+        self.placement.standing = self.placement.standing.add(units);
+        let state = self.answer_after(charge, units, before, self.standing());
+        (state, self.placement.standing)
     }
 }
 
@@ -99,7 +106,7 @@ pub(super) fn at_most(cost: u32, most: u64) -> u32 {
     u32::try_from(most).map_or(cost, |most| cost.min(most))
 }
 
-impl AsRef<[Self]> for Outcome {
+impl<S> AsRef<[Self]> for Outcome<S> {
     fn as_ref(&self) -> &[Self] {
         std::slice::from_ref(self)
     }

@@ -10,13 +10,12 @@ use super::decide::{Outcome, decide, is_admitted};
 use super::fingerprint::Fingerprint;
 use super::shard::{Look, Shard};
 use super::slot::SlotReading;
-use super::stored::{Course, PlacedCounter, StoredCounter, state_of};
+use super::stored::{Course, PlacedCounter, SlotStanding, StoredCounter};
 use super::sync::Backoff;
 use super::table::{Table, UnlockedReading};
 use super::time::Time;
 use super::word::{FROZEN, add_level, is_compact, open, succeed};
-use crate::kind::Standing;
-use crate::{Charge, Clock, CountDenied, QuotaState, QuotaStates};
+use crate::{Charge, Clock, CountDenied, QuotaState, QuotaStates, Timestamp};
 
 /// A state word before and after a charge.
 struct Change<'a> {
@@ -50,19 +49,43 @@ impl Table {
         let seen = shard.find_near(fingerprint)?;
         let quota = charge.counter().quota().quota();
         let state = open(seen.word, seen.tag);
-        let (placement, now) = match (quota.window_millis(), quota.bucket()) {
-            (Some(length), _) if time.is_coarse_enough(length) => {
-                let now = time.coarse();
-                (PlacedCounter::in_its_window(length, state, now)?, now)
+        // Each kind in a branch of its own, so that the rest is compiled for it.
+        if let Some(length) = quota.window_millis() {
+            if !time.is_coarse_enough(length) {
+                return None;
             }
-            (None, Some(bucket)) if time.serves_bucket(bucket) => {
-                let now = time.coarse();
-                (PlacedCounter::in_bucket(bucket, state, now), now)
+            let now = time.coarse();
+            self.charge_seen(
+                charge,
+                shard,
+                seen,
+                PlacedCounter::in_its_window(length, state, now)?,
+                now,
+                time,
+            )
+        } else {
+            let bucket = quota.bucket()?;
+            if !time.serves_bucket(bucket) {
+                return None;
             }
-            _ => return None,
-        };
-        let has_moved = placement.course == Course::MovedBack;
-        let outcome = Outcome::of(charge, charge.cost().into(), placement, now);
+            let now = time.coarse();
+            self.charge_seen(charge, shard, seen, PlacedCounter::in_bucket(bucket, state, now), now, time)
+        }
+    }
+
+    /// Charges a counter that is like this now, unless it has to move or another reading might decide differently.
+    #[inline(always)]
+    fn charge_seen<S: SlotStanding, C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        shard: Shard<'_>,
+        seen: SlotReading<'_>,
+        placed: PlacedCounter<S>,
+        now: Timestamp,
+        time: &Time<C>,
+    ) -> Option<QuotaState> {
+        let has_moved = placed.course == Course::MovedBack;
+        let outcome = Outcome::of(charge, charge.cost().into(), placed, now);
         if has_moved || time.doubts(&outcome) {
             return None;
         }
@@ -90,8 +113,8 @@ impl Table {
             match shard.find(fingerprint) {
                 Look::Found(seen) if is_compact(seen.word) => {
                     let stored = StoredCounter::Held(open(seen.word, seen.tag));
-                    let outcome = time
-                        .decide_one(charge, |now| decide(charge, charge.cost().into(), stored.clone(), now));
+                    let outcome =
+                        time.decide_one(charge, |now| decide(charge, charge.cost().into(), &stored, now));
                     if outcome.placement.course == Course::MovedBack {
                         return None;
                     }
@@ -111,12 +134,12 @@ impl Table {
     /// Applies a charge if the slot still holds what was seen. The clock was read after that, so it was read while the
     /// counter was in this state.
     #[inline(always)]
-    fn take(
+    fn take<S: SlotStanding>(
         &self,
         charge: &Charge<'_>,
         shard: Shard<'_>,
         seen: SlotReading<'_>,
-        outcome: &Outcome,
+        outcome: &Outcome<S>,
     ) -> SwapResult {
         let SlotReading { slot, word, tag, .. } = seen;
         let units = outcome.units(charge, is_admitted(outcome.as_ref()));
@@ -128,9 +151,10 @@ impl Table {
             };
         }
         let is_over = outcome.placement.course == Course::Opened;
-        let new = match outcome.standing() {
-            Standing::Window(_) if !is_over => add_level(word, units),
-            standing => succeed(word, tag, state_of(&standing.clone().add(units))),
+        let new = if S::IS_COUNT && !is_over {
+            add_level(word, units)
+        } else {
+            succeed(word, tag, outcome.standing().add(units).state())
         };
         let Some(new) = new else { return SwapResult::Locked };
         if !slot.swap(word, new) {
@@ -165,8 +189,7 @@ impl Table {
             fingerprints.iter().map(|it| self.read(*it)).collect();
         let decide = |now| -> SmallVec<[Outcome; 2]> {
             let each = charges.iter().zip(&looks);
-            each.map(|(charge, look)| decide(charge, charge.cost().into(), look.stored.clone(), now))
-                .collect()
+            each.map(|(charge, look)| decide(charge, charge.cost().into(), &look.stored, now)).collect()
         };
         let outcomes = time.decide_all(charges, decide);
         if outcomes.iter().any(|outcome| outcome.placement.course == Course::MovedBack) {
@@ -198,7 +221,7 @@ impl Table {
             let (seen, units) = (look.compact?, outcome.units(charge, true));
             // A peek does not change a counter: rolling it over with nothing used would take room for nothing.
             let new = if units > 0 {
-                succeed(seen.word, seen.tag, state_of(&outcome.standing().clone().add(units)))?
+                succeed(seen.word, seen.tag, outcome.standing().add(units).state())?
             } else {
                 seen.word
             };
@@ -344,7 +367,7 @@ mod tests {
         let fingerprints = charges.map(|charge| table.fingerprint(&charge.counter()));
         let looks = fingerprints.map(|fingerprint| table.read(fingerprint));
         let now = time.precise();
-        let outcomes = [0, 1].map(|index| decide(&charges[index], 1, looks[index].stored.clone(), now));
+        let outcomes = [0, 1].map(|index| decide(&charges[index], 1, &looks[index].stored, now));
 
         let before = word(&store, &charges[0].counter());
         reset(&alice);

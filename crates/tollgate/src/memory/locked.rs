@@ -8,10 +8,10 @@ use super::decide::{Outcome, at_most, decide, is_admitted};
 use super::fingerprint::Fingerprint;
 use super::logs::{LogGuards, log_entries, places, places_for_another};
 use super::slot::Slot;
-use super::stored::{Course, PlacedCounter, StoredCounter, state_of};
+use super::stored::{Course, PlacedCounter, SlotStanding, StoredCounter};
 use super::table::{Guards, Table};
 use super::time::Time;
-use crate::kind::{LogEntries, Mark, Standing};
+use crate::kind::{Mark, Standing};
 use crate::{Charge, Clock, QuotaKind, QuotaState, QuotaStates, Timestamp};
 
 /// The locked shards of some counters, with the slots of those counters frozen. No other thread sees or changes them
@@ -135,7 +135,7 @@ impl<'a> LockedStep<'a> {
                 let log = self.logs.of(held.fingerprint).and_then(|logs| logs.get(&held.fingerprint));
                 let entries = log.map(|log| log.entries.clone()).unwrap_or_default();
                 *logged = entries.len();
-                held.stored = StoredCounter::Log(entries);
+                held.stored = StoredCounter::Log(Box::new(entries));
                 continue;
             }
             let guard = self.guards.of(held.shard);
@@ -148,7 +148,7 @@ impl<'a> LockedStep<'a> {
 
     fn decide(&self, now: Timestamp) -> SmallVec<[Outcome; 2]> {
         let each = self.charges.iter().zip(&self.indices);
-        each.map(|(charge, held)| decide(charge, self.cost_of(*held), self.held[*held].stored.clone(), now))
+        each.map(|(charge, held)| decide(charge, self.cost_of(*held), &self.held[*held].stored, now))
             .collect()
     }
 
@@ -175,9 +175,7 @@ impl<'a> LockedStep<'a> {
         for (index, units) in units.iter_mut().enumerate() {
             let held = &self.held[index];
             let has_place = match held.logged {
-                Some(entries) => {
-                    places_for_another(self.outcomes[self.first_of(index)].standing(), entries) == 0
-                }
+                Some(entries) => self.places_for_another(index, entries) == 0,
                 None => held.slot.is_some(),
             };
             if !has_place {
@@ -217,7 +215,7 @@ impl<'a> LockedStep<'a> {
         let answers = each.map(answer).collect();
         for (held, units) in units.iter().enumerate().filter(|(_, units)| **units > 0) {
             let index = self.first_of(held);
-            let after = self.outcomes[index].standing().clone().add(*units);
+            let after = self.outcomes[index].standing().add(*units);
             self.write(index, &after);
         }
         answers
@@ -265,7 +263,7 @@ impl<'a> LockedStep<'a> {
             self.outcomes[0].placement.course = Course::Stayed;
             self.logs.of(held.fingerprint).and_then(|logs| logs.remove(&held.fingerprint));
             self.table.forget_log(held.fingerprint, places(logged));
-            held.stored = StoredCounter::Log(LogEntries::default());
+            held.stored = StoredCounter::Log(Box::default());
             let counter = self.charges[0].counter();
             return self.state(&counter.quota().quota().unused_at(counter.key(), self.outcomes[0].now));
         }
@@ -280,7 +278,7 @@ impl<'a> LockedStep<'a> {
             self.table.give_back_counters(1);
         }
         let absent = StoredCounter::Absent { dropped_until: guard.dropped_until() };
-        self.state(&PlacedCounter::at(&self.charges[0].counter(), absent, self.outcomes[0].now).standing)
+        self.state(&PlacedCounter::at(&self.charges[0].counter(), &absent, self.outcomes[0].now).standing)
     }
 
     /// Gives back the units of the only charge, as far as those of the marked charge are still used.
@@ -301,6 +299,14 @@ impl<'a> LockedStep<'a> {
         QuotaState::of(self.charges[0].counter().quota().quota(), standing, self.outcomes[0].now, None, 0)
     }
 
+    /// The places of the cap that another entry of this log takes, which had so many.
+    fn places_for_another(&self, held: usize, entries: usize) -> usize {
+        match self.outcomes.get(self.first_of(held)).map(Outcome::standing) {
+            Some(Standing::Log(log)) => places_for_another(log, entries),
+            _ => 0,
+        }
+    }
+
     /// The first charge on this counter.
     fn first_of(&self, held: usize) -> usize {
         self.indices.iter().position(|index| *index == held).unwrap_or_default()
@@ -311,10 +317,8 @@ impl<'a> LockedStep<'a> {
     fn take_room(&mut self, units: &[u64], is_needed: impl Fn(usize) -> bool) -> Result<(), NoRoom> {
         // A log takes places of the cap alone, and more of them as it grows by an entry.
         let logged = self.held.iter().enumerate().filter(|(index, _)| is_needed(*index));
-        let grown = logged.filter_map(|(index, held)| {
-            let standing = self.outcomes.get(self.first_of(index))?.standing();
-            Some((index, places_for_another(standing, held.logged?)))
-        });
+        let grown =
+            logged.filter_map(|(index, held)| Some((index, self.places_for_another(index, held.logged?))));
         let grown: SmallVec<[(usize, usize); 1]> = grown.collect();
         let is_new = |index: &usize| {
             let held = &self.held[*index];
@@ -350,7 +354,7 @@ impl<'a> LockedStep<'a> {
 
     /// Writes a charge's counter into its slot or a new one.
     fn write(&mut self, index: usize, standing: &Standing) {
-        let state = state_of(standing);
+        let state = standing.state();
         let counter = self.charges[index].counter();
         // A counter that is written here need not be moved at the end.
         let course = mem::replace(&mut self.outcomes[index].placement.course, Course::Stayed);
@@ -412,7 +416,7 @@ impl Drop for LockedStep<'_> {
                 continue;
             };
             if let Some(outcome) = moved {
-                slot.thaw(guard.next_word(slot, word, *fingerprint, state_of(outcome.standing())));
+                slot.thaw(guard.next_word(slot, word, *fingerprint, outcome.standing().state()));
                 continue;
             }
             // The search for closed counters in this step did not see frozen ones.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::fingerprint::Fingerprint;
 use super::sync::{MODELLED, Mutex, MutexGuard};
 use crate::Timestamp;
-use crate::kind::{LogEntries, Standing};
+use crate::kind::{LogEntries, LogStanding, Standing};
 
 /// Locks, so that threads with different keys rarely meet. In models, they shall.
 const SHARDS: usize = if MODELLED { 1 } else { 64 };
@@ -46,11 +46,8 @@ pub(super) fn places(entries: usize) -> usize {
 }
 
 /// Returns how many more places of the cap a log takes once this counter is charged, if it had so many entries.
-pub(super) fn places_for_another(standing: &Standing, entries: usize) -> usize {
-    match standing {
-        Standing::Log(log) => places(log.entries_with_another()).saturating_sub(places(entries)),
-        _ => 0,
-    }
+pub(super) fn places_for_another(log: &LogStanding, entries: usize) -> usize {
+    places(log.entries_with_another()).saturating_sub(places(entries))
 }
 
 /// The entries of a log.

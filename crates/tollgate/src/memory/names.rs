@@ -175,7 +175,7 @@ impl Name {
             // A fixed window is listed as it is stored: a list moves no counter after the clock has stepped back.
             (QuotaKind::Window, StoredCounter::Held(state)) => (state.level, state.end),
             (_, stored) => {
-                let PlacedCounter { standing, .. } = PlacedCounter::elsewhere(&quota, &key, stored, now);
+                let PlacedCounter { standing, .. } = PlacedCounter::elsewhere(&quota, &key, &stored, now);
                 (standing.used(), standing.reset_at())
             }
         };

@@ -2,17 +2,16 @@
 
 use smallvec::SmallVec;
 
-use super::decide::decide;
+use super::decide::Outcome;
 use super::fingerprint::Fingerprint;
 use super::locked::{LockedStep, Needs, NoRoom};
 use super::logs::{places, places_for_another};
-use super::stored::StoredCounter;
+use super::stored::PlacedCounter;
 use super::table::Table;
 use super::time::Time;
 use crate::charge::{Charge, CountDenied};
 use crate::clock::Clock;
-use crate::kind::Standing;
-use crate::quota::QuotaKind;
+use crate::quota::{QuotaKind, Series};
 use crate::quota_state::QuotaState;
 use crate::store::{Full, QuotaStates};
 
@@ -106,21 +105,20 @@ impl<C: Clock> Inner<C> {
 
     /// Charges a log that exists, if it needs no place of the cap that cannot be had. A denial writes nothing that counts.
     fn charge_log(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Option<QuotaState> {
+        let Series::Log { window, step } = *charge.counter().quota().quota().series() else { return None };
         let mut logs = self.table.logs.lock(fingerprint);
         let log = logs.get_mut(&fingerprint)?;
         let before = log.entries.len();
         // Read under the lock, so that the readings of all steps on a log are in the order of the steps.
         let now = self.time.precise();
-        let stored = StoredCounter::Log(std::mem::take(&mut log.entries));
-        let outcome = decide(charge, charge.cost().into(), stored, now);
+        let placed = PlacedCounter::in_log(std::mem::take(&mut log.entries), window, step, now);
+        let outcome = Outcome::of(charge, charge.cost().into(), placed, now);
         let units = outcome.units(charge, outcome.has_room());
         let more = if units > 0 { places_for_another(outcome.standing(), before) } else { 0 };
         let has_place = self.table.take_counters(more, more);
         let (state, after) = outcome.answered(charge, if has_place { units } else { 0 });
         log.end = after.reset_at();
-        if let Standing::Log(after) = after {
-            log.entries = after.into_entries();
-        }
+        log.entries = after.into_entries();
         let kept = places(log.entries.len());
         let taken = places(before) + if has_place { more } else { 0 };
         if log.entries.is_empty() {

@@ -4,8 +4,8 @@
 //! which the counter surely holds nothing, so that counters are swept without asking which kind they are.
 
 use crate::kind::{
-    Bucket, BurstStanding, ExactInstant, LogEntries, LogStanding, MAX_COUNT, SlidingStanding, SlidingState,
-    Standing, WindowStanding,
+    Bucket, BurstStanding, ExactInstant, KindStanding, LogEntries, LogStanding, MAX_COUNT, SlidingStanding,
+    SlidingState, Standing, WindowStanding,
 };
 use crate::quota::Series;
 use crate::{Counter, Key, Quota, Timestamp, Window};
@@ -32,7 +32,7 @@ pub(super) struct State {
 pub(super) enum StoredCounter {
     Held(State),
     /// A log, which no slot can hold.
-    Log(LogEntries),
+    Log(Box<LogEntries>),
     /// Nothing. This counter may have been dropped; its window then ended no later than this.
     Absent {
         dropped_until: Timestamp,
@@ -41,8 +41,8 @@ pub(super) enum StoredCounter {
 
 /// A counter at one time, and how it came there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PlacedCounter {
-    pub(super) standing: Standing,
+pub(super) struct PlacedCounter<S = Standing> {
+    pub(super) standing: S,
     pub(super) course: Course,
 }
 
@@ -59,18 +59,7 @@ pub(super) enum Course {
     MovedBack,
 }
 
-impl PlacedCounter {
-    /// Returns what the stored state comes to now.
-    #[inline(always)]
-    pub(super) fn at(counter: &Counter<'_>, stored: StoredCounter, now: Timestamp) -> Self {
-        if let (StoredCounter::Held(state), Some(length)) = (&stored, counter.quota().quota().window_millis())
-            && let Some(placement) = Self::in_its_window(length, *state, now)
-        {
-            return placement;
-        }
-        Self::elsewhere(counter.quota().quota(), counter.key(), stored, now)
-    }
-
+impl PlacedCounter<WindowStanding> {
     /// A counter of fixed windows of this length whose window is open, as nearly always.
     #[inline(always)]
     pub(super) fn in_its_window(length: u64, state: State, now: Timestamp) -> Option<Self> {
@@ -78,13 +67,12 @@ impl PlacedCounter {
         // 1 ..= length: what is below wraps to above.
         (left.wrapping_sub(1) < length).then(|| {
             let window = Window::new(state.end.saturating_sub_millis(length), state.end);
-            Self {
-                standing: Standing::Window(WindowStanding::new(state.level, window)),
-                course: Course::Stayed,
-            }
+            Self { standing: WindowStanding::new(state.level, window), course: Course::Stayed }
         })
     }
+}
 
+impl PlacedCounter<BurstStanding> {
     /// A counter of a bucket.
     #[inline(always)]
     pub(super) fn in_bucket(bucket: Bucket, state: State, now: Timestamp) -> Self {
@@ -96,32 +84,71 @@ impl PlacedCounter {
         } else {
             Course::Stayed
         };
+        Self { standing, course }
+    }
+}
+
+impl PlacedCounter<LogStanding> {
+    /// A log, with lengths in milliseconds.
+    pub(super) fn in_log(entries: LogEntries, window: u64, step: u64, now: Timestamp) -> Self {
+        let (log, was_ahead) = LogStanding::at(entries, window, step, now);
+        let course = match (was_ahead, log.entries().is_empty()) {
+            (true, _) => Course::MovedBack,
+            (false, true) => Course::Opened,
+            (false, false) => Course::Stayed,
+        };
+        Self { standing: log, course }
+    }
+}
+
+impl From<PlacedCounter<WindowStanding>> for PlacedCounter {
+    #[inline(always)]
+    fn from(PlacedCounter { standing, course }: PlacedCounter<WindowStanding>) -> Self {
+        Self { standing: Standing::Window(standing), course }
+    }
+}
+
+impl From<PlacedCounter<BurstStanding>> for PlacedCounter {
+    fn from(PlacedCounter { standing, course }: PlacedCounter<BurstStanding>) -> Self {
         Self { standing: Standing::Burst(standing), course }
+    }
+}
+
+impl From<PlacedCounter<LogStanding>> for PlacedCounter {
+    fn from(PlacedCounter { standing, course }: PlacedCounter<LogStanding>) -> Self {
+        Self { standing: Standing::Log(Box::new(standing)), course }
+    }
+}
+
+impl PlacedCounter {
+    /// Returns what the stored state comes to now.
+    #[inline(always)]
+    pub(super) fn at(counter: &Counter<'_>, stored: &StoredCounter, now: Timestamp) -> Self {
+        if let (StoredCounter::Held(state), Some(length)) = (stored, counter.quota().quota().window_millis())
+            && let Some(placed) = PlacedCounter::in_its_window(length, *state, now)
+        {
+            return placed.into();
+        }
+        Self::elsewhere(counter.quota().quota(), counter.key(), stored, now)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn elsewhere(quota: &Quota, key: &Key<'_>, stored: StoredCounter, now: Timestamp) -> Self {
+    pub(super) fn elsewhere(quota: &Quota, key: &Key<'_>, stored: &StoredCounter, now: Timestamp) -> Self {
         match (quota.series(), stored) {
             (Series::Burst(series), StoredCounter::Held(state)) => {
-                Self::in_bucket(series.bucket(), state, now)
+                PlacedCounter::in_bucket(series.bucket(), *state, now).into()
             }
             (Series::Burst(_), _) => Self { standing: quota.unused_at(key, now), course: Course::Opened },
             (Series::Log { window, step }, stored) => {
                 let entries = match stored {
-                    StoredCounter::Log(entries) => entries,
+                    StoredCounter::Log(entries) => LogEntries::clone(entries),
                     _ => LogEntries::default(),
                 };
-                let (log, was_ahead) = LogStanding::at(entries, *window, *step, now);
-                let course = match (was_ahead, log.entries().is_empty()) {
-                    (true, _) => Course::MovedBack,
-                    (false, true) => Course::Opened,
-                    (false, false) => Course::Stayed,
-                };
-                Self { standing: Standing::Log(log), course }
+                PlacedCounter::in_log(entries, *window, *step, now).into()
             }
             (Series::Sliding { window, .. }, stored) => {
-                let state = match &stored {
+                let state = match stored {
                     StoredCounter::Held(state) => Some(sliding_state(*window, *state)),
                     _ => None,
                 };
@@ -129,15 +156,15 @@ impl PlacedCounter {
                     let end = state.start.saturating_add_millis(*window);
                     (0, Window::new(state.start, end))
                 });
-                let (_, current, course) = place(quota, key, held, &stored, now);
+                let (_, current, course) = place(quota, key, held, stored, now);
                 Self { standing: Standing::Sliding(SlidingStanding::at(state, current, now)), course }
             }
             (_, stored) => {
-                let held = match &stored {
+                let held = match stored {
                     StoredCounter::Held(state) => Some((state.level, quota.window_ending(state.end))),
                     _ => None,
                 };
-                let (used, window, course) = place(quota, key, held, &stored, now);
+                let (used, window, course) = place(quota, key, held, stored, now);
                 Self { standing: Standing::Window(WindowStanding::new(used, window)), course }
             }
         }
@@ -174,19 +201,56 @@ fn place(
     }
 }
 
-/// Returns what a slot keeps of a counter.
-#[inline(always)]
-pub(super) fn state_of(standing: &Standing) -> State {
-    match standing {
-        Standing::Window(window) => State { level: window.used, end: window.window.end() },
-        Standing::Burst(bucket) => state_of_bucket(bucket),
-        Standing::Sliding(sliding) => {
-            let SlidingState { start, current, previous } = sliding.state();
-            let end = start.saturating_add_millis(2 * sliding.window_millis());
-            State { level: two_counts(current, previous), end }
+/// A counter of which a slot keeps a state.
+pub(super) trait SlotStanding: KindStanding {
+    /// Whether the level is the number of units used, so that units are added to it.
+    const IS_COUNT: bool;
+
+    /// Returns what a slot keeps of it.
+    fn state(&self) -> State;
+}
+
+impl SlotStanding for WindowStanding {
+    const IS_COUNT: bool = true;
+
+    #[inline(always)]
+    fn state(&self) -> State {
+        State { level: self.used, end: self.window.end() }
+    }
+}
+
+impl SlotStanding for BurstStanding {
+    const IS_COUNT: bool = false;
+
+    #[inline(always)]
+    fn state(&self) -> State {
+        state_of_bucket(self)
+    }
+}
+
+/// Kept apart from slots: see [`logs`](super::logs).
+impl SlotStanding for LogStanding {
+    const IS_COUNT: bool = false;
+
+    fn state(&self) -> State {
+        State { level: 0, end: self.reset_at() }
+    }
+}
+
+impl SlotStanding for Standing {
+    const IS_COUNT: bool = false;
+
+    fn state(&self) -> State {
+        match self {
+            Self::Window(window) => window.state(),
+            Self::Burst(bucket) => state_of_bucket(bucket),
+            Self::Sliding(sliding) => {
+                let SlidingState { start, current, previous } = sliding.state();
+                let end = start.saturating_add_millis(2 * sliding.window_millis());
+                State { level: two_counts(current, previous), end }
+            }
+            Self::Log(log) => log.state(),
         }
-        // Kept apart from slots: see `logs`.
-        Standing::Log(log) => State { level: 0, end: log.reset_at() },
     }
 }
 
@@ -256,7 +320,7 @@ mod tests {
         Timestamp::from_unix_millis(millis)
     }
 
-    fn placed(counter: &Counter<'_>, stored: StoredCounter, now: Timestamp) -> (u64, Window, Course) {
+    fn placed(counter: &Counter<'_>, stored: &StoredCounter, now: Timestamp) -> (u64, Window, Course) {
         let PlacedCounter { standing, course } = PlacedCounter::at(counter, stored, now);
         let Standing::Window(window) = standing else { panic!("a fixed window, not {standing:?}") };
         (window.used, window.window, course)
@@ -288,7 +352,7 @@ mod tests {
                         (3, opened, Course::MovedBack)
                     };
                     assert_eq!(
-                        placed(&counter, held.clone(), at(now)),
+                        placed(&counter, &held, at(now)),
                         expected,
                         "held, {quota} at {now}, until {end}"
                     );
@@ -301,7 +365,7 @@ mod tests {
                         (0, opened, Course::MovedBack)
                     };
                     assert_eq!(
-                        placed(&counter, absent.clone(), at(now)),
+                        placed(&counter, &absent, at(now)),
                         expected,
                         "absent, {quota} at {now}, until {end}"
                     );
@@ -318,7 +382,7 @@ mod tests {
             for units in (0..10).chain([u64::from(u32::MAX), u64::MAX]) {
                 let sum =
                     u64::try_from((u128::from(used) + u128::from(units)).min(u128::from(Quota::MAX_LIMIT)));
-                let after = state_of(&Standing::in_window(used, window).add(units));
+                let after = Standing::in_window(used, window).add(units).state();
                 assert_eq!(after, State { level: sum.unwrap(), end: at(1) });
             }
         }
@@ -342,13 +406,13 @@ mod tests {
             let bucket = quota.bucket().unwrap();
             let level = u64::try_from(u128::from(bucket.highest_level()) * u128::from(share) / 1_000).unwrap();
             let standing = BurstStanding::with_level(bucket, level, at(now));
-            let state = state_of(&Standing::Burst(standing));
+            let state = Standing::Burst(standing).state();
             prop_assert_eq!(all_back(bucket, state), standing.all_back());
             prop_assert!(state.level < 1 << 32);
             let (end, all_back) = (state.end.as_unix_millis(), standing.when(0).as_unix_millis());
             prop_assert!(end % 1_000 == 0 && end >= all_back && end < all_back + 1_000);
             let found = PlacedCounter::in_bucket(bucket, state, at(now));
-            prop_assert_eq!(found.standing, Standing::Burst(standing));
+            prop_assert_eq!(found.standing, standing);
             prop_assert_eq!(PlacedCounter::in_bucket(bucket, state, state.end).course, Course::Opened);
         }
 

@@ -287,7 +287,7 @@ impl Table {
         };
         let logs = self.logs.all().into_iter();
         let logs = logs.filter_map(|(fingerprint, entries)| {
-            let stored = StoredCounter::Log(entries);
+            let stored = StoredCounter::Log(Box::new(entries));
             names.live(self.shard_index(fingerprint), fingerprint, stored, now)
         });
         Some((0..self.headers.len()).flat_map(live).chain(logs.filter(|log| log.used > 0)).collect())

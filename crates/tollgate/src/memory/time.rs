@@ -13,9 +13,9 @@
 //! counts.
 
 use super::decide::Outcome;
-use super::stored::Course;
+use super::stored::{Course, SlotStanding};
 use super::word::clamp;
-use crate::kind::{Bucket, Standing};
+use crate::kind::Bucket;
 use crate::{Charge, Clock, Quota, QuotaKind, Timestamp, Window};
 
 /// The shortest window that the coarse clock serves, in ticks: one second where a tick is 4 ms.
@@ -99,15 +99,14 @@ impl<C: Clock> Time<C> {
 
     /// Returns whether a precise reading might decide differently.
     #[inline(always)]
-    pub(super) fn doubts(&self, outcome: &Outcome) -> bool {
+    pub(super) fn doubts<S: SlotStanding>(&self, outcome: &Outcome<S>) -> bool {
         let Outcome { now, placement, .. } = outcome;
         let is_near_boundary =
             |window: Window| window.start() >= *now || window.end().millis_since(*now) < self.doubted;
-        let may_differ = match &placement.standing {
-            Standing::Window(window) => is_near_boundary(window.window),
-            Standing::Burst(_) | Standing::Log(_) => !outcome.has_room(),
-            Standing::Sliding(sliding) => !outcome.has_room() || is_near_boundary(sliding.current()),
-        };
+        // Of all kinds but windows, usage falls all the time.
+        let falls = placement.standing.kind() != QuotaKind::Window;
+        let may_differ =
+            falls && !outcome.has_room() || placement.standing.window().is_some_and(is_near_boundary);
         self.doubted > 0 && (may_differ || placement.course == Course::MovedBack)
     }
 }

@@ -498,7 +498,7 @@ impl Quota {
                 Standing::Sliding(SlidingStanding::at(None, self.window_at(key, now), now))
             }
             Series::Log { window, step } => {
-                Standing::Log(LogStanding::at(LogEntries::default(), *window, *step, now).0)
+                Standing::Log(Box::new(LogStanding::at(LogEntries::default(), *window, *step, now).0))
             }
             _ => Standing::Window(WindowStanding::new(0, self.window_at(key, now))),
         }
