@@ -1,7 +1,7 @@
 //! Parsers for the values of flags about logs.
 
 use jiff::tz::TimeZone;
-use tollgate::{Anchor, Quota};
+use tollgate::{Anchor, Quota, QuotaKind};
 
 use super::value::ExpectedForm;
 
@@ -36,11 +36,12 @@ pub(super) fn budget(text: &str) -> Result<f64, ExpectedForm> {
     share.ok_or("expected a share from 0.0001% to 50%, such as 0.1%")
 }
 
-/// Parses a window that starts with the clock. It is returned as a quota with an arbitrary limit.
+/// Parses a fixed window that starts with the clock: what other kinds deny does not follow from windows. It is returned as a quota with an arbitrary limit.
 pub(super) fn window(text: &str) -> Result<Quota, ExpectedForm> {
     const EXPECTED: ExpectedForm = "expected a window, such as 1s, 1m or 1h";
     let quota: Quota = format!("1/{text}").parse().map_err(|_| EXPECTED)?;
-    (quota.anchor() == Anchor::Epoch).then_some(quota).ok_or(EXPECTED)
+    let is_fixed = quota.kind() == QuotaKind::Window && quota.anchor() == Anchor::Epoch;
+    is_fixed.then_some(quota).ok_or(EXPECTED)
 }
 
 /// Parses a window, or `none`.
@@ -72,7 +73,9 @@ mod tests {
     fn a_window_is_a_length_and_starts_with_the_clock() {
         assert_eq!(window("1m").unwrap().to_string(), "1/1m");
         assert!(companion("none").unwrap().0.is_none() && companion("10s").unwrap().0.is_some());
-        for text in ["", "none", "1m@first_hit", "day@Europe/Berlin", "1/1m", "0s", "1m;2/1h"] {
+        for text in
+            ["", "none", "1m@first_hit", "day@Europe/Berlin", "1/1m", "0s", "1m;2/1h", "1m~burst", "1m~log"]
+        {
             assert!(window(text).is_err(), "{text}");
         }
         assert_eq!((sample_rate("10%"), sample_rate("100%")), (Ok(0.1), Ok(1.0)));

@@ -39,7 +39,7 @@ const FAR: f64 = 3.0;
 pub struct SurveyOptions {
     /// The key that is counted.
     pub identity: Identity,
-    /// The window of the limit, as a quota with any limit. It starts with the clock.
+    /// The window of the limit, as a quota with any limit. It is a fixed one that starts with the clock.
     pub window: Quota,
     /// The window of a second, short limit.
     pub companion: Option<Quota>,
