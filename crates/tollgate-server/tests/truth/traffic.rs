@@ -20,6 +20,9 @@ const USERS: &str = "  - { name: users, match: { path: /named }, key: [header.x-
 const OTHERS: &str = "  - { name: clients, match: { path: /client }, key: [ip], quotas: [3/4s] }
   - { name: paths, match: { path: \"/p/*\" }, key: [path], quotas: [3/4s] }
   - { name: slow, match: { path: \"/slow/*\" }, key: [path], quotas: [2/4s] }
+  - { name: buckets, match: { path: \"/burst/*\" }, key: [path], quotas: [9/1h~burst:3] }
+  - { name: sliding, match: { path: \"/sliding/*\" }, key: [path], quotas: [2/1h~sliding] }
+  - { name: logs, match: { path: \"/log/*\" }, key: [path], quotas: [1/1h~log] }
 unmatched: allow
 ";
 
@@ -145,7 +148,8 @@ impl Stage<'_> {
         // Real time: web servers log it.
         let sleep_until =
             |at: i64| thread::sleep(Duration::from_micros((at - micros()).max(0).unsigned_abs()));
-        let requests = self.requests(random);
+        let mut requests = self.requests(random);
+        requests.extend(of_other_kinds(round));
         let long = Request { wait: Duration::from_millis(3_000), ..Request::to("/slow/long") };
         let aborted =
             Request { wait: Duration::from_millis(500), is_aborted: true, ..Request::to("/slow/left") };
@@ -235,6 +239,15 @@ impl Stage<'_> {
         });
         front.stop()
     }
+}
+
+/// More requests than other kinds of quotas admit, to paths of this window alone: their counters begin with it, and
+/// nothing comes back in so short a time.
+fn of_other_kinds(round: usize) -> impl Iterator<Item = (Request, String)> {
+    ["burst", "sliding", "log"].into_iter().flat_map(move |kind| {
+        let path = format!("/{kind}/{round}");
+        (0..5).map(move |_| (Request::to(path.clone()), format!("path={path}")))
+    })
 }
 
 /// The number in a path, whatever its spelling.
