@@ -148,7 +148,7 @@ impl KeptCounter {
                 Self::Bucket(KeptBucket { all_back: bucket.all_back(), all_parts })
             }
             Standing::Sliding(sliding) => Self::Sliding(sliding.state(), sliding.reset_at()),
-            Standing::Log(log) => Self::Log(Box::new(log)),
+            Standing::Log(log) => Self::Log(log),
             _ => Self::Unused,
         }
     }
@@ -166,7 +166,7 @@ impl KeptCounter {
             (Self::Sliding(state, _), _) => {
                 Standing::Sliding(SlidingStanding::at(Some(state), time.window_of(quota), now))
             }
-            (Self::Log(log), _) => Standing::Log(log.later(now)),
+            (Self::Log(log), _) => Standing::Log(Box::new(log.later(now))),
             _ => match quota.kind() {
                 QuotaKind::Window => Standing::in_window(0, time.window_of(quota)),
                 QuotaKind::Sliding => {
