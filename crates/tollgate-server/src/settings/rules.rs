@@ -73,13 +73,13 @@ pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsErr
         ImportedSettings::Policies(imported) => imported,
         ImportedSettings::Domains(imported) => return from_domains(imported, args),
     };
-    let layout = args.store_args.keys.store_layout.as_ref().unwrap_or(&imported.layout);
+    let layout = args.store_args.keys.store_layout.as_ref().or(imported.layout.as_ref());
     let store = match (&args.store, &imported.store) {
-        (Some(url), _) => StoreSetup::new(url, Some(layout), &args.store_args)?,
+        (Some(url), _) => StoreSetup::new(url, layout, &args.store_args)?,
         (None, Some((place, url))) => {
             let url = url.expose().parse();
             let url = url.map_err(|source| SettingsError::ImportedStoreUrl { place, source })?;
-            StoreSetup::of(url, None, Some(layout), &args.store_args)?
+            StoreSetup::of(url, None, layout, &args.store_args)?
         }
         (None, None) => return Err(SettingsError::StoreMissing),
     };

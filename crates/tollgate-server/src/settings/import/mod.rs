@@ -48,7 +48,8 @@ pub(crate) struct ImportedPolicies {
     pub(crate) source: Box<str>,
     /// The store that the system itself would use, with the name of the setting; `None` if there is no such setting.
     pub(crate) store: Option<(&'static str, Secret)>,
-    pub(crate) layout: KeyLayout,
+    /// The layout of its keys, if counts are shared with it.
+    pub(crate) layout: Option<KeyLayout>,
     pub(crate) dialect: Option<AnswerSystem>,
     /// Notes for the log, one a line.
     pub(crate) notes: Vec<String>,

@@ -1,12 +1,15 @@
 //! The `application.yaml` of the [RLaaS Users Service](https://github.com/amitsaxena098/rlaas-users-service).
 //!
+//! Its sliding window is a log. RLaaS keeps it in a sorted set for each user, by the clock of each of its processes, so
+//! counts do not go over.
+//!
 //! Windows are checked here, because RLaaS does not check them: with a window of 0 seconds it has no limit at all, and
 //! with half a second its counters never expire.
 
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate::{CountDenied, MANUAL, OnStoreFailure, Quota};
+use tollgate::{CountDenied, OnStoreFailure, Quota, QuotaError, QuotaKind};
 use tollgate_policy::{
     ConfigError, Identity, Policies, Policy, PolicyProblem, Position, Problem, ProblemKind, Sources,
 };
@@ -19,6 +22,8 @@ use crate::args::{AnswerSystem, Secret};
 const ALGORITHM: &str = "rate-limiter.use-algo";
 const WINDOW: &str = "rate-limiter.window-size";
 const LIMIT: &str = "rate-limiter.max-requests";
+const FIXED: &str = "fixed-window-algo";
+const SLIDING: &str = "sliding-window-algo";
 const STORE: &str = "spring.data.redis.url";
 const KNOWN: [&str; 4] = [ALGORITHM, WINDOW, LIMIT, STORE];
 const STORE_VARIABLE: &str = "REDIS_URL";
@@ -53,15 +58,21 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
             return Err(invalid(problems.collect()));
         }
     };
+    let (is_log, written) = (quota.kind() == QuotaKind::Log, quota.to_string());
     // RLaaS fails every request while its store is down.
     let failure = failure.unwrap_or(OnStoreFailure::Closed);
     let policy = Policy::builder("rlaas")
         .key(Identity::Attribute("userId".into()))
         .quota(quota)
-        .count_denied(CountDenied::Yes)
+        .count_denied(if is_log { CountDenied::No } else { CountDenied::Yes })
         .on_store_failure(failure)
         .build()?;
     let mut notes = vec![format!("while the store is down, on_store_failure is `{failure}`")];
+    if is_log {
+        notes.push(format!(
+            "`{SLIDING}` is the log `{written}`; RLaaS's sorted sets are not read, so counts begin anew"
+        ));
+    }
     let ignored = file.others(&KNOWN);
     if !ignored.is_empty() {
         let (shown, more) = ignored.split_at(ignored.len().min(SHOWN));
@@ -77,7 +88,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         policies: Policies::of([policy])?,
         source: name,
         store,
-        layout: KeyLayout::RLAAS,
+        layout: (!is_log).then_some(KeyLayout::RLAAS),
         dialect: Some(AnswerSystem::Rlaas),
         notes,
     })
@@ -91,7 +102,7 @@ fn set_by_variables(file: &mut SpringFile) -> Result<(), ImportError> {
         };
         let number = text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
         let (is_valid, expected) = match setting {
-            ALGORITHM => (text == "fixed-window-algo", "`fixed-window-algo`, the only algorithm here"),
+            ALGORITHM => ([FIXED, SLIDING].contains(&&*text), "`fixed-window-algo` or `sliding-window-algo`"),
             WINDOW => (
                 number.is_some_and(|window| Quota::new(0, Duration::from_secs(window)).is_ok()),
                 "a whole number of seconds, at least 1 and at most ten years",
@@ -111,33 +122,39 @@ fn set_by_variables(file: &mut SpringFile) -> Result<(), ImportError> {
 
 fn quota(file: &SpringFile) -> Result<Quota, Vec<Problem>> {
     let (algorithm, window, limit) = (algorithm(file), number(file, WINDOW, 1), number(file, LIMIT, 0));
-    let mut problems: Vec<Problem> = algorithm.err().into_iter().collect();
-    let (window, limit) = match (window, limit) {
-        (Ok(window), Ok(limit)) if problems.is_empty() => (window, limit),
-        (window, limit) => {
+    let mut problems = Vec::new();
+    let (is_log, window, limit) = match (algorithm, window, limit) {
+        (Ok(algorithm), Ok(window), Ok(limit)) => (algorithm == SLIDING, window, limit),
+        (algorithm, window, limit) => {
+            problems.extend(algorithm.err());
             problems.extend(window.err());
             problems.extend(limit.err());
             problems.sort_by_key(Problem::at);
             return Err(problems);
         }
     };
-    Quota::new(limit.0, Duration::from_secs(window.0)).map_err(|error| {
+    let quota = Quota::new(limit.0, Duration::from_secs(window.0));
+    quota.and_then(|quota| if is_log { log(&quota) } else { Ok(quota) }).map_err(|error| {
         // The position of the number that makes the quota invalid.
         let at = if Quota::new(0, Duration::from_secs(window.0)).is_err() { window.1 } else { limit.1 };
         vec![Problem::new(at, PolicyProblem::Quota(error).into())]
     })
 }
 
-fn algorithm(file: &SpringFile) -> Result<(), Problem> {
+/// Returns the exact log, or the log with the shortest round step that fits.
+fn log(quota: &Quota) -> Result<Quota, QuotaError> {
+    let steps = (0..10).flat_map(|zeros| [1, 2, 5].map(|digit| digit * 10_u64.pow(zeros)));
+    let mut logs = steps.map(|step| quota.clone().with_log(Duration::from_millis(step)));
+    logs.find(Result::is_ok).unwrap_or_else(|| quota.clone().with_log(Duration::from_secs(1)))
+}
+
+/// Returns the name of the algorithm, one of the two.
+fn algorithm(file: &SpringFile) -> Result<&'static str, Problem> {
     let setting = file.setting(ALGORITHM).ok_or_else(|| missing(file, ALGORITHM))?;
     let message = match setting.resolve(&variable)?.as_str() {
-        "fixed-window-algo" => return Ok(()),
-        "sliding-window-algo" => format!(
-            "`sliding-window-algo` is not supported: Tollgate counts in fixed windows. Use `fixed-window-algo`, \
-             but note that up to twice `max-requests` can pass around the end of a window \
-             ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
-        ),
-        _ => format!("unknown algorithm `{}`: expected `fixed-window-algo`", setting.text),
+        FIXED => return Ok(FIXED),
+        SLIDING => return Ok(SLIDING),
+        _ => format!("unknown algorithm `{}`: expected `{FIXED}` or `{SLIDING}`", setting.text),
     };
     Err(Problem::new(setting.at, ProblemKind::Other(message.into())))
 }

@@ -31,7 +31,7 @@ pub(super) fn read(
         policies: Policies::of([policy])?,
         source: "environment".into(),
         store: Some(("VALKEY_HOST, VALKEY_PORT", store(variables)?.into())),
-        layout: KeyLayout::USER_RATE_LIMIT,
+        layout: Some(KeyLayout::USER_RATE_LIMIT),
         dialect: None,
         notes: vec![format!("while the store is down, on_store_failure is `{failure}`")],
     })

@@ -153,10 +153,10 @@ fn invalid_settings_stop_the_start_with_their_position() {
     };
     let valid = "fixed-window-algo";
     for (place, (text, said)) in [
-        (settings("sliding-window-algo", "60", "5"), "2:13: `sliding-window-algo` is not supported: "),
+        (settings("sliding-window-algo", "60", "16777216"), "4:17: "),
         (
             settings("token-bucket", "60", "5"),
-            "2:13: unknown algorithm `token-bucket`: expected `fixed-window-algo`",
+            "2:13: unknown algorithm `token-bucket`: expected `fixed-window-algo` or `sliding-window-algo`",
         ),
         (
             settings(valid, "0", "5"),
@@ -187,6 +187,40 @@ fn invalid_settings_stop_the_start_with_their_position() {
         let error = refused(&[("REDIS_URL", "redis://127.0.0.1:1")], &["--import", "rlaas", &file]);
         assert!(error.contains(&format!("{file}:{said}")), "{text}\n{error}");
     }
+}
+
+/// RLaaS's default. A request that is denied is not counted, and the wait lasts until the oldest request leaves, not for
+/// a whole window.
+#[test]
+fn its_sliding_window_is_a_log() {
+    let store = still(Software::Redis, SECOND);
+    let redis = url(&store);
+    let settings = |limit| {
+        format!(
+            "rate-limiter:\n  use-algo: sliding-window-algo\n  window-size: 60\n  max-requests: {limit}\n"
+        )
+    };
+    let file = written("sliding.yaml", &settings(2));
+    let server = serve(&[("REDIS_URL", &redis)], &["--import", "rlaas", &file]);
+    assert!(server.said.iter().any(|line| line.contains("2/1m~log for each userId")), "{:?}", server.said);
+    // A denial is remembered by another clock than this one, which jumps.
+    let both_are_allowed = || ["alice", "bob"].iter().for_each(|user| assert_allowed(&check(&server, user)));
+    both_are_allowed();
+    store.clock().step(20_000);
+    both_are_allowed();
+    assert_denied(&check(&server, "alice"), 40);
+    store.clock().step(40_000);
+    assert_allowed(&check(&server, "bob"));
+    assert_denied(&check(&server, "bob"), 20);
+    assert!(log(server).contains("RLaaS's sorted sets are not read, so counts begin anew"));
+
+    // More requests than a log has entries are counted in steps.
+    let file = written("sliding-many.yaml", &settings(1_000));
+    let server = serve(&[("REDIS_URL", &redis)], &["--import", "rlaas", &file]);
+    assert!(server.said.iter().any(|line| line.contains("1000/1m~log:500ms")), "{:?}", server.said);
+    // No layout of its keys is there for this kind.
+    let said = refused(&[("REDIS_URL", &redis)], &["--import", "rlaas", &file, "--store-layout", "rlaas"]);
+    assert!(said.contains("fixed windows"), "{said}");
 }
 
 /// The service started, did not answer RLaaS's own path, and told the other system's callers that `userId` is missing.
@@ -263,7 +297,7 @@ fn variables_override_the_file_as_with_spring() {
         ("RATELIMITER_MAXREQUESTS", "many"),
         ("RATE_LIMITER_MAX_REQUESTS", "-1"),
         ("RATELIMITER_WINDOWSIZE", "0"),
-        ("RATELIMITER_USEALGO", "sliding-window-algo"),
+        ("RATELIMITER_USEALGO", "token-bucket"),
     ] {
         let said = refused(&[("REDIS_URL", &url(&store)), (variable, value)], &import);
         assert!(said.contains(variable) && said.contains(value), "{said}");
