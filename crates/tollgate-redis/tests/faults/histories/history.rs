@@ -120,7 +120,7 @@ mod tests {
     use super::super::model::Opens;
     use super::*;
 
-    const TERMS: Terms = Terms { limit: 5, window: 1_000, opens: Opens::FromEpoch };
+    const TERMS: Terms = Terms { limit: 5, window: 1_000, opens: Opens::FromEpoch, kind: None };
 
     fn history(operations: &[Operation]) -> Result<(), String> {
         History { terms: TERMS, operations: operations.to_vec() }.judge()

@@ -35,10 +35,17 @@ struct Round {
 }
 
 /// Low enough that clients are denied. No history crosses the end of such a window.
-const LONG: Terms = Terms { limit: 12, window: 3_653 * 86_400_000, opens: Opens::FromEpoch };
+const LONG: Terms = Terms { limit: 12, window: 3_653 * 86_400_000, opens: Opens::FromEpoch, kind: None };
 
 /// As long, from the first unit on.
 const FROM_FIRST_HIT: Terms = Terms { opens: Opens::AtFirstUnit, ..LONG };
+
+/// Of which no unit comes back while a history lasts.
+const OTHERS: [Terms; 3] = [
+    Terms { kind: Some("1/1d~burst:12"), ..LONG },
+    Terms { kind: Some("12/3652d~log"), ..LONG },
+    Terms { kind: Some("12/3652d~sliding"), ..LONG },
+];
 
 /// Most histories cross the end of one. Its counters do not tell their window.
 const SHORT: Terms = Terms { window: 20, ..LONG };
@@ -79,6 +86,17 @@ pub(crate) const FIRST_HIT: Kind = Kind {
     record: |round| cut(round, FROM_FIRST_HIT),
 };
 
+/// The same, with buckets, logs and sliding windows.
+pub(crate) const OTHER_KINDS: Kind = Kind {
+    name: "other-kinds",
+    together: MANY,
+    leaves_unknown: true,
+    record: |round| {
+        round.count = round.count.div_ceil(OTHERS.len() as u64);
+        OTHERS.into_iter().flat_map(|terms| cut(round, terms)).collect()
+    },
+};
+
 /// The server stands still for a while.
 pub(crate) const HANG: Kind = Kind { name: "hang", together: MANY, leaves_unknown: true, record: hang };
 
@@ -105,11 +123,12 @@ const CLUSTER_FAILOVER: Kind =
 const CLUSTER_KILL: Kind =
     Kind { name: "cluster-kill", together: FEW, leaves_unknown: false, record: cluster_kill };
 
-pub(crate) const KINDS: [&Kind; 13] = [
+pub(crate) const KINDS: [&Kind; 14] = [
     &SINGLE,
     &WINDOW_ENDS,
     &CUT,
     &FIRST_HIT,
+    &OTHER_KINDS,
     &HANG,
     &RESTART,
     &LAGGING_FAILOVER,

@@ -196,6 +196,11 @@ fn histories_of_windows_from_the_first_hit_are_linearizable() {
 }
 
 #[test]
+fn histories_of_other_kinds_are_linearizable() {
+    kinds::OTHER_KINDS.test(60);
+}
+
+#[test]
 fn histories_of_a_server_that_hangs_are_linearizable() {
     assert!(kinds::HANG.test(40).unknown > 0, "no outcome was unknown");
 }

@@ -25,6 +25,9 @@ pub(crate) struct Terms {
     /// In milliseconds.
     pub(crate) window: i64,
     pub(crate) opens: Opens,
+    /// The quota that clients charge, if it has no such windows. Nothing comes back while a history lasts, so all answers
+    /// but the marks are those of the window, and nothing is refunded.
+    pub(crate) kind: Option<&'static str>,
 }
 
 /// When a window starts.
@@ -241,6 +244,12 @@ fn frugal(worlds: &BTreeSet<World>) -> BTreeSet<World> {
 }
 
 impl Terms {
+    /// The quota that clients charge.
+    pub(crate) fn charged_quota(self) -> Quota {
+        self.kind.map_or_else(|| self.quota(), |text| text.parse().unwrap())
+    }
+
+    /// The quota of the model.
     pub(crate) fn quota(self) -> Quota {
         let anchor = match self.opens {
             Opens::FromEpoch => Anchor::Epoch,

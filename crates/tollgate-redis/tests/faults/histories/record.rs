@@ -53,7 +53,7 @@ struct Client {
 
 impl Recorder {
     pub(crate) fn new(stores: Vec<RedisStore>, terms: Terms, pauses: Range<u64>, before_ends: bool) -> Self {
-        let quota = PolicyQuota::new("history", terms.quota());
+        let quota = PolicyQuota::new("history", terms.charged_quota());
         let [moments, histories] = [0, 0].map(AtomicU64::new);
         Self { stores, terms, quota, pauses, before_ends, moments, histories }
     }
@@ -112,7 +112,7 @@ impl Client {
         match self.rng.u8(0..20) {
             0 => What::Reset,
             1..=3 => What::Peek,
-            4..=7 => match self.charged.pop() {
+            4..=7 if self.recorder.terms.kind.is_none() => match self.charged.pop() {
                 Some((units, start)) => What::Refund { units, start },
                 None => What::Charge { units: 1 },
             },
@@ -131,7 +131,7 @@ impl Client {
             let note = |returned| Operation { client: self.number, what, invoked, returned };
             match answer {
                 Ok(state) => {
-                    let answer = told(&state);
+                    let answer = told(&state, self.recorder.terms);
                     if matches!(what, What::Charge { .. }) && answer.units > 0 {
                         self.charged.push((answer.units, answer.start));
                     }
@@ -167,11 +167,12 @@ impl Client {
     }
 }
 
-fn told(state: &QuotaState) -> Answer {
-    let window = state.window().unwrap();
+fn told(state: &QuotaState, terms: Terms) -> Answer {
+    let now = state.now().as_unix_millis();
+    let from_epoch = now - now.rem_euclid(terms.window);
     Answer {
-        now: state.now().as_unix_millis(),
-        start: window.start().as_unix_millis(),
+        now,
+        start: state.window().map_or(from_epoch, |window| window.start().as_unix_millis()),
         used: state.used(),
         units: u64::from(state.units()),
         has_room: state.has_room(),
