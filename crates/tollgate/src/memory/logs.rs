@@ -72,9 +72,21 @@ impl Logs {
         LogGuards(shards.into_iter().map(|shard| (shard, self.lock_at(shard))).collect())
     }
 
-    /// Removes the logs of which nothing counts any more, one map after another, and returns what they were.
-    pub(super) fn drop_closed(&self, now: Timestamp) -> Vec<(Fingerprint, usize)> {
-        (0..SHARDS).flat_map(|shard| drop_closed(&mut self.lock_at(shard), now, |_| true)).collect()
+    /// Removes the logs of which nothing counts any more, one map after another, and passes on those of each map while it
+    /// is locked. So a thread that finds none of them finds their places. Returns whether there were any.
+    pub(super) fn drop_closed(
+        &self,
+        now: Timestamp,
+        mut removed: impl FnMut(Vec<(Fingerprint, usize)>),
+    ) -> bool {
+        let mut any = false;
+        for shard in 0..SHARDS {
+            let mut logs = self.lock_at(shard);
+            let closed = drop_closed(&mut logs, now, |_| true);
+            any |= !closed.is_empty();
+            removed(closed);
+        }
+        any
     }
 
     /// Returns all logs, one map after another.

@@ -183,15 +183,19 @@ impl<C: Clock> Inner<C> {
         mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, RefusedStep> {
         loop {
+            let before = self.table.counters();
             let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs);
             let no_room = match take(&mut step) {
                 Ok(answer) => return Ok(answer),
                 Err(no_room) => no_room,
             };
+            let held = self.table.counters().max(before);
             // Its locks are released before others are taken, so that steps cannot deadlock.
             let has_to_move = step.give_up();
             match no_room {
                 NoRoom::UnderCap if self.table.make_room_anywhere(self.time.coarse()) => {}
+                // Another thread has dropped them.
+                NoRoom::UnderCap if self.table.counters() < held => {}
                 NoRoom::UnderCap | NoRoom::InShard => return Err(RefusedStep(has_to_move)),
             }
         }

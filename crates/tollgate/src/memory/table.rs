@@ -235,7 +235,7 @@ impl Table {
 
     /// Drops the counters whose windows have closed, and returns them with their names.
     pub(super) fn drop_closed(&self, now: Timestamp) -> Vec<NamedCounter> {
-        self.forget_logs(self.logs.drop_closed(now));
+        self.logs.drop_closed(now, |closed| self.forget_logs(closed));
         let may_hold_closed = |index: &usize| self.shard_at(*index).may_hold_closed(now);
         let drop_closed = |index: usize| {
             let guard = self.lock_at(index);
@@ -254,9 +254,7 @@ impl Table {
         let pause = (shards / 16) as i64;
         // Relaxed, here and below: hints.
         let looked_through = self.looked_through.load(Ordering::Relaxed);
-        let closed_logs = self.logs.drop_closed(now);
-        if !closed_logs.is_empty() {
-            self.forget_logs(closed_logs);
+        if self.logs.drop_closed(now, |closed| self.forget_logs(closed)) {
             return true;
         }
         if (0..pause).contains(&now.as_unix_millis().saturating_sub(looked_through)) {
