@@ -509,15 +509,18 @@ impl<'a> Ledger<'a> {
             let on_counter = || asks.iter().filter(|ask| self.counter(ask) == *counter);
             let cost: u64 = on_counter().map(|ask| u64::from(ask.cost)).sum();
             let first = asks.iter().find(|ask| self.counter(ask) == *counter).unwrap_or(&asks[0]);
-            let fits = |standing: &Standing| {
+            let fits = |belief: &Belief, standing: &Standing, time: i64| {
                 on_counter().all(|ask| {
                     let terms = self.world.quotas[ask.quota];
-                    denial(standing.used, terms.needed(cost), terms.capacity()).is_none()
+                    let own = self.under_own_terms(ask, first, belief, standing, time);
+                    denial(own.used, terms.needed(cost), terms.capacity()).is_none()
                 })
             };
             let may_fit = |reading: &Reading| {
-                let beliefs = self.counters[*counter].iter();
-                beliefs.flat_map(|belief| self.standings(first, belief, reading, event)).any(|it| fits(&it))
+                self.counters[*counter].iter().any(|belief| {
+                    let standings = self.standings(first, belief, reading, event);
+                    standings.iter().any(|standing| fits(belief, standing, reading.time))
+                })
             };
             if !event.readings.iter().any(may_fit) {
                 return Err("G8: refused, but it should be denied, which takes no room".to_owned());
