@@ -63,6 +63,8 @@ enum Op {
 /// Steps of some threads on one store.
 struct Scene {
     limit: u64,
+    /// If the quota is a bucket.
+    burst: Option<u64>,
     window: i64,
     cap: Cap,
     homes: [Home; 3],
@@ -85,6 +87,7 @@ impl Scene {
     fn new<const THREADS: usize>(limit: u64, threads: [&[Op]; THREADS]) -> Self {
         Self {
             limit,
+            burst: None,
             window: SECOND,
             // The least memory is one shard.
             cap: Cap::Bytes(0),
@@ -103,6 +106,11 @@ impl Scene {
         Self { deeper: deeper.to_vec(), ..self }
     }
 
+    /// In a bucket, instead of windows.
+    fn in_a_bucket(self, burst: u64) -> Self {
+        Self { burst: Some(burst), ..self }
+    }
+
     fn in_parts_of_a_second(self) -> Self {
         Self { window: PARTS, ..self }
     }
@@ -117,13 +125,11 @@ impl Scene {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            policy: "",
-            limit: self.limit,
-            burst: 0,
-            cut: Cut::Epoch(self.window),
-            denials: Denials::Free,
-        }
+        let (burst, cut) = match self.burst {
+            Some(burst) => (burst, Cut::Burst(self.window)),
+            None => (0, Cut::Epoch(self.window)),
+        };
+        Terms { policy: "", limit: self.limit, burst, cut, denials: Denials::Free }
     }
 
     /// The scene in the terms of the ledger, which needs to know the keys and how many threads there are.
@@ -412,6 +418,28 @@ fn admit_costs() {
     Scene::new(4, [&[Op::Charge(A, 3)], &[Op::Charge(A, 2), Op::Charge(A, 1)]])
         .before(&[Op::Set(A, 0), Op::Charge(A, 1)])
         .deeper(&[Op::Charge(A, 1)])
+        .run();
+}
+
+/// Two threads fill a bucket, and units come back between their charges.
+#[test]
+fn admit_in_a_bucket() {
+    Scene::new(
+        3,
+        [&[Op::Charge(A, 1), Op::Charge(A, 1)], &[Op::Charge(A, 2), Op::Pass(1), Op::Charge(A, 1)]],
+    )
+    .in_a_bucket(3)
+    .before(&[Op::Charge(A, 1)])
+    .deeper(&[Op::Charge(A, 1)])
+    .run();
+}
+
+/// The clock has stepped back far, and the bucket falls to twice its burst once.
+#[test]
+fn step_back_far_with_a_bucket() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Peek(A), Op::Charge(A, 1)]])
+        .in_a_bucket(1)
+        .before(&[Op::Charge(A, 1), Op::Pass(-4)])
         .run();
 }
 
