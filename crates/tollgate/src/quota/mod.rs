@@ -1,8 +1,9 @@
 //! Quotas: a limit, the length of its windows, and how they count.
 //!
 //! A [`Quota`] is checked when it is made, so all other code can rely on its bounds. `text` parses and prints it;
-//! `other_notations` reads those of other limiters; `error` has its errors.
+//! `other_notations` reads those of other limiters; `bound` has the most that it admits; `error` has its errors.
 
+mod bound;
 #[cfg(feature = "calendar")]
 mod calendar;
 mod error;

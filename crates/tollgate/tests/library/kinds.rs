@@ -65,13 +65,15 @@ proptest! {
 /// The worst traffic for each kind, asked for at every millisecond: as many as the bound admits, and no more.
 #[test]
 fn the_bounds_are_reached_and_never_exceeded() {
-    // The quota, the first millisecond, the interval, and how much it admits at most.
-    for (written, first, interval, bound) in [
-        ("10/1m~sliding", 59_999, 59_999, 19),
-        ("100/1m~burst", 0, 59_999, 199),
-        ("7/1s~burst:3", 0, 1_000, 10),
-        ("3/1m~log", 0, 59_999, 3),
-        ("9/1m~log:7s", 3_000, 59_999, 9),
+    // The quota, the first millisecond, the length of a window, and how much that admits at most.
+    for (written, first, window, bound) in [
+        ("10/1m", 59_999, 60_000, 20),
+        ("10/1m~sliding", 59_999, 60_000, 19),
+        ("100/1m~burst", 0, 60_000, 199),
+        ("100/1m~burst:20", 0, 60_000, 119),
+        ("7/1s~burst:3", 0, 1_000, 9),
+        ("3/1m~log", 0, 60_000, 3),
+        ("9/1m~log:7s", 3_000, 60_000, 9),
     ] {
         let base = 1_700_000_040_000;
         let clock = ManualClock::at(Timestamp::from_unix_millis(base));
@@ -86,7 +88,8 @@ fn the_bounds_are_reached_and_never_exceeded() {
             }
         }
         let in_interval =
-            |start: &i64| admitted.iter().filter(|at| (*start..=start + interval).contains(at)).count();
+            |start: &i64| admitted.iter().filter(|at| (*start..start + window).contains(at)).count();
         assert_eq!(admitted.iter().map(in_interval).max(), Some(bound), "{written}");
+        assert_eq!(quota.quota().most_in_any_window(), bound as u64, "{written}");
     }
 }
