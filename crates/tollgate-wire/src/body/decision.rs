@@ -47,6 +47,9 @@ pub struct DecisionBody<'a> {
     /// The window that was counted; absent unless the quota counts in fixed windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowBody>,
+    /// The time by which a refund names this charge; absent for fixed windows, whose start names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<i64>,
     /// Where the decision came from; absent if no quota decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<DecisionSource>,
@@ -97,16 +100,19 @@ struct QuotaBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
 }
 
-/// How a quota counts that has no fixed windows: in a bucket or a sliding window.
+/// How a quota counts that has no fixed windows: in a bucket, a sliding window or a log.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 enum Algorithm {
     Bucket,
     Sliding,
+    Log,
 }
 
 /// Why a request is denied: the quota is used up, the cost is above the limit or, during an outage of the store, above
@@ -184,6 +190,7 @@ impl<'a> DecisionBody<'a> {
             next_after_ms: state.and_then(next_after),
             retry_after_ms: state.and_then(QuotaState::retry_after).map(millis),
             window: state.and_then(QuotaState::window).map(Into::into),
+            mark: state.and_then(mark),
             source: state.map(|state| state.source().into()),
             reason: state.and_then(QuotaState::reason).map(Into::into),
             quotas,
@@ -204,6 +211,7 @@ impl<'a> QuotaBody<'a> {
             next_after_ms: next_after(state),
             retry_after_ms: state.retry_after().map(millis),
             window: state.window().map(Into::into),
+            mark: mark(state),
             reason: state.reason().map(Into::into),
         }
     }
@@ -242,6 +250,7 @@ impl Algorithm {
         match state.kind() {
             QuotaKind::Burst => Some(Self::Bucket),
             QuotaKind::Sliding => Some(Self::Sliding),
+            QuotaKind::Log => Some(Self::Log),
             _ => None,
         }
     }
@@ -249,6 +258,10 @@ impl Algorithm {
 
 fn next_after(state: &QuotaState) -> Option<u64> {
     state.next_after().filter(|_| state.window().is_none()).map(millis)
+}
+
+fn mark(state: &QuotaState) -> Option<i64> {
+    state.window().is_none().then(|| state.mark().time().as_unix_millis())
 }
 
 impl From<Reason> for DenialReason {
