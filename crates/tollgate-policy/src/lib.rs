@@ -105,7 +105,7 @@ pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
-    AskedCheck, ChargedWindow, CheckError, Ground, Matching, PolicyDecision, PolicyLimiter, PolicySet,
+    AskedCheck, CheckError, Ground, MarkedCharge, Matching, PolicyDecision, PolicyLimiter, PolicySet,
     QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, Tally, TogetherError,
     TrialAnswer, TrialDecision, TrialTally, WhenFull,
 };

@@ -95,7 +95,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             Some(units) => receipt.refund_units(&self.store, units).await?,
         };
         let refunds = given.into_iter().zip(&states);
-        Ok(refunds.map(|((quota, mark), state)| (quota, QuotaRefund::of(mark, state))).collect())
+        let refunds = refunds.map(|((quota, mark), state)| {
+            let refund = QuotaRefund::of(quota.quota(), mark, state);
+            (quota, refund)
+        });
+        Ok(refunds.collect())
     }
 
     /// Settles a check at the actual cost, by its receipt, whatever policies are live now. The receipt then holds what
@@ -115,12 +119,17 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         cost: u32,
     ) -> Result<Vec<(PolicyQuota, QuotaSettlement)>, ReceiptError> {
         let settled = receipt.items().iter().filter(|item| item.settle(cost).is_some());
-        let settled: Vec<_> = settled.map(|item| (charged(item), item.cost() > Some(cost))).collect();
+        let settled: Vec<((PolicyQuota, Mark), bool)> =
+            settled.map(|item| (charged(item), item.cost() > Some(cost))).collect();
         let states = receipt.adjust(&self.store, cost).await?;
-        let settlement = |(((quota, mark), is_lower), state): (_, &QuotaState)| match is_lower {
-            true => (quota, QuotaSettlement::Given(QuotaRefund::of(mark, state))),
-            false => (quota, QuotaSettlement::Charged(*state)),
-        };
+        let settlement =
+            |(((quota, mark), is_lower), state): (((PolicyQuota, Mark), bool), &QuotaState)| match is_lower {
+                true => {
+                    let refund = QuotaRefund::of(quota.quota(), mark, state);
+                    (quota, QuotaSettlement::Given(refund))
+                }
+                false => (quota, QuotaSettlement::Charged(*state)),
+            };
         Ok(settled.into_iter().zip(&states).map(settlement).collect())
     }
 }

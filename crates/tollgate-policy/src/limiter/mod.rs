@@ -8,20 +8,20 @@
 //! ```
 //!
 //! This file builds a limiter and checks requests. Answers are in `decision`, trials in `trials`, the live policies in
-//! `policy_set`, their figures in `tally`, changes by administrators in `quota_changes`, refunds in `window_refund` and
+//! `policy_set`, their figures in `tally`, changes by administrators in `quota_changes`, refunds in `marked_refund` and
 //! `check_receipt`. What applies to a request is in `matching`: every check charges and decides by it. `each` checks many
 //! requests, `together` decides on several as one.
 
 mod check_receipt;
 mod decision;
 mod each;
+mod marked_refund;
 mod matching;
 mod policy_set;
 mod quota_changes;
 mod tally;
 mod together;
 mod trials;
-mod window_refund;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,12 +38,12 @@ use tollgate::{
 pub use self::check_receipt::QuotaSettlement;
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::each::AskedCheck;
+pub use self::marked_refund::{MarkedCharge, QuotaRefund, RefundError};
 pub use self::matching::Matching;
 pub use self::policy_set::PolicySet;
 pub use self::quota_changes::QuotaChanges;
 pub use self::tally::{Tally, TrialTally};
 pub use self::together::TogetherError;
-pub use self::window_refund::{ChargedWindow, QuotaRefund, RefundError};
 use crate::limiter::decision::ChargeResult;
 use crate::limiter::trials::Trials;
 use crate::matched::NeededValues;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::{ManualClock, MemoryStore, QuotaState, Timestamp};
 use tollgate_policy::{
-    Attributes, ChargedWindow, Config, Policies, PolicyDecision, PolicyLimiter, QuotaSettlement, RefundError,
+    Attributes, Config, MarkedCharge, Policies, PolicyDecision, PolicyLimiter, QuotaSettlement, RefundError,
     Texts, UnknownValue, View,
 };
 use tollgate_testkit::block_on;
@@ -34,8 +34,8 @@ fn check(limiter: &Limiter, cost: u32) -> PolicyDecision {
     decision
 }
 
-fn windows(decision: &PolicyDecision) -> Vec<ChargedWindow> {
-    decision.quotas().map(ChargedWindow::from).collect()
+fn windows(decision: &PolicyDecision) -> Vec<MarkedCharge> {
+    decision.quotas().map(MarkedCharge::from).collect()
 }
 
 fn used(limiter: &Limiter) -> Vec<u64> {

@@ -209,8 +209,8 @@ impl Rejection {
         Self { repeat, ..rejection }
     }
 
-    /// Explains why nothing was given back.
-    pub(crate) fn refund(error: &RefundError) -> Self {
+    /// Explains why nothing was given back. Each charge was named by a time in this field.
+    pub(crate) fn refund(error: &RefundError, time_fields: &[&str]) -> Self {
         match error {
             RefundError::Check(error) => Self::change(error, "attributes"),
             RefundError::NoSuchQuota { index, .. } | RefundError::CountsOthers { index, .. } => {
@@ -222,7 +222,8 @@ impl Rejection {
                 Self::bad_field(format!("windows[{index}]"), error.to_string())
             }
             RefundError::NoWindowStart { index, .. } | RefundError::FutureStart { index } => {
-                Self::bad_field(format!("windows[{index}].start"), error.to_string())
+                let field = time_fields.get(*index).copied().unwrap_or("start");
+                Self::bad_field(format!("windows[{index}].{field}"), error.to_string())
             }
             _ => Self::bad_field("windows", error.to_string()),
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::{PolicyQuota, QuotaState, Receipt, Source, StoreError, Verdict};
 use tollgate_policy::{
-    AskedCheck, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet, QuotaChanges,
+    AskedCheck, CheckError, MarkedCharge, Policy, PolicyDecision, PolicyLimiter, PolicySet, QuotaChanges,
     QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, TogetherError, TrialDecision, TrialKind,
     WhenFull,
 };
@@ -176,16 +176,16 @@ impl DecisionEngine {
         decisions
     }
 
-    /// Refunds the cost in these windows, which a check under this version of the policies has charged.
+    /// Refunds the cost of these charges, which a check under this version of the policies has made.
     pub(crate) async fn refund(
         &self,
         attributes: &CallerAttributes<'_>,
         cost: u32,
         version: u64,
-        windows: &[ChargedWindow],
+        marked: &[MarkedCharge],
     ) -> Result<QuotaChanges<QuotaRefund>, RefundError> {
         let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
-        self.limiter.refund_until(deadline, attributes.as_attributes(), cost, version, windows).await
+        self.limiter.refund_until(deadline, attributes.as_attributes(), cost, version, marked).await
     }
 
     /// Refunds at most the cost by a receipt, or everything.

@@ -3,7 +3,7 @@
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use tollgate::{AnswerError, Charge, PolicyQuota, QuotaState, Receipt, ReceiptItem, StoreError};
-use tollgate_policy::{ChargedWindow, CheckError, Outcome, QuotaChanges};
+use tollgate_policy::{CheckError, MarkedCharge, Outcome, QuotaChanges};
 
 use super::wire::{
     BatchRequest, CountsReply, ReceiptRequest, RecordBatchReply, RecordBatchRequest, RecordEntry,
@@ -43,12 +43,14 @@ impl Edge {
         let attributes = attributes.ok_or_else(missing("attributes", ""))?;
         let windows = windows.ok_or_else(missing("windows", hint))?;
         let version = version.ok_or_else(missing("version", hint))?.value();
-        let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
+        let fields: Vec<&str> = windows.iter().map(|Object(window)| window.time_field()).collect();
+        let marked = windows.into_iter().enumerate().map(|(index, Object(window))| window.charge(index));
+        let marked = marked.collect::<Result<Vec<MarkedCharge>, Rejection>>()?;
         let refunded = self
             .engine()?
-            .refund(&caller.asks(attributes), cost.unwrap_or_default().units(), version, &windows)
+            .refund(&caller.asks(attributes), cost.unwrap_or_default().units(), version, &marked)
             .await;
-        let refunded = refunded.map_err(|error| Rejection::refund(&error))?;
+        let refunded = refunded.map_err(|error| Rejection::refund(&error, &fields))?;
         let quotas = refunded.iter().map(|(_, quota, one)| RefundedQuota::new(quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas, receipt: None }))

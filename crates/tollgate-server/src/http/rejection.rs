@@ -112,7 +112,7 @@ mod tests {
             let check = Reply::from(Rejection::check(&error, "attributes"));
             assert!(check.response.headers().contains_key(RETRY_AFTER), "{error}");
         }
-        let refunded = Rejection::refund(&RefundError::Check(CheckError::Store(unknown())));
+        let refunded = Rejection::refund(&RefundError::Check(CheckError::Store(unknown())), &[]);
         assert!(!Reply::from(refunded).response.headers().contains_key(RETRY_AFTER));
     }
 }

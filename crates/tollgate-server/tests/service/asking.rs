@@ -205,16 +205,16 @@ fn a_refund_or_change_of_nothing_names_the_wrong_field_and_the_quotas_that_there
     }
 }
 
-/// A quota in nginx's notation was answered with an example, not with the reason, and a text instead of a list with a word
-/// of Rust.
+/// A quota in another limiter's words was answered with an example, not with the reason, and a text instead of a list
+/// with a word of Rust.
 #[test]
 fn wrong_limits_of_a_call_say_why() {
     let server = Server::start(&["--limit", "5/1d", "--key", "user", "--caller-quotas"]);
     for (quotas, field, detail) in [
         (
-            json!(["10r/s"]),
+            json!(["10/1s gcra"]),
             "quotas[0]",
-            "expected a quota such as 5/1m: Tollgate does not space requests evenly yet",
+            "expected a quota such as 5/1m: expected a kind that Tollgate has after the window: ",
         ),
         (json!(["5/1y"]), "quotas[0]", "expected a quota such as 5/1m: unknown unit: "),
         (json!("5/1m"), "quotas", "expected a list"),

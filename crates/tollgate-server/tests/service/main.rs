@@ -21,6 +21,7 @@ mod grpc_client;
 mod hostile;
 mod http2;
 mod http_examples;
+mod kinds;
 mod lifecycle;
 mod log_flood;
 mod manual;

@@ -112,9 +112,16 @@ pub(crate) fn quotas(decision: &Value) -> Vec<Value> {
     }
 }
 
-/// Returns the windows that a refund of this decision names.
+/// Returns the charges that a refund of this decision names.
 pub(crate) fn charged(decision: &Value) -> Vec<Value> {
-    let charged = |quota: &Value| json!({ "policy": quota["policy"], "quota": quota["quota"], "start": quota["window"]["start"] });
+    let charged = |quota: &Value| {
+        let mut charge = json!({ "policy": quota["policy"], "quota": quota["quota"] });
+        match quota.get("mark") {
+            Some(mark) => charge["mark"] = mark.clone(),
+            None => charge["start"] = quota["window"]["start"].clone(),
+        }
+        charge
+    };
     quotas(decision).iter().map(charged).collect()
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tollgate::{ManualClock, MemoryStore, QuotaState, Timestamp};
+use tollgate::{ManualClock, Mark, MemoryStore, QuotaState, Timestamp};
 use tollgate_policy::{
-    Attributes, ChargedWindow, CheckError, Config, Policy, PolicyLimiter, QuotaChanges, QuotaRefund,
+    Attributes, CheckError, Config, MarkedCharge, Policy, PolicyLimiter, QuotaChanges, QuotaRefund,
     RefundError, Refusal,
 };
 use tollgate_testkit::{StoreFault, block_on};
@@ -20,7 +20,7 @@ fn refunds_a_charge_under_a_limit_of_the_request() {
     let alice = attributes(&[("user", "alice"), ("quota", "4")]);
     let decision = block_on(limiter.check(&alice, 4)).unwrap();
     assert!(decision.is_allowed());
-    let window = ChargedWindow::from(decision.quota().unwrap());
+    let window = MarkedCharge::from(decision.quota().unwrap());
     let _ = block_on(limiter.settle(&mut decision.receipt(), 3)).unwrap();
     let changed = block_on(limiter.refund(&alice, 1, 1, &[window])).unwrap();
     let refund: Vec<(String, u64)> =
@@ -75,7 +75,7 @@ fn a_change_needs_no_limit_and_a_reset_no_cost() {
         assert_eq!(states(limiter.record(&asked, 1).await.unwrap()), [(3, 10)]);
         assert!(limiter.record(&alice, 1).await.is_err(), "it charges the cost, which nothing says");
         let known = attributes(&[("user", "alice"), ("tokens", "3"), ("quota", "5")]);
-        let window = ChargedWindow::from(limiter.peek(&known, 1).await.unwrap().quota().unwrap());
+        let window = MarkedCharge::from(limiter.peek(&known, 1).await.unwrap().quota().unwrap());
         let refunded = limiter.refund(&asked, 1, 1, &[window]).await.unwrap();
         assert_eq!(refunded.iter().map(|(.., refund)| refund.state.used()).collect::<Vec<_>>(), [0]);
         assert_eq!(states(limiter.set(&alice, 4, None, |_| true).await.unwrap()), [(4, 10)]);
@@ -89,8 +89,8 @@ fn a_change_needs_no_limit_and_a_reset_no_cost() {
 fn a_refund_finds_its_counters_by_policy_and_windows_or_not_at_all() {
     let limiter = limiter("  - { name: a, key: [user], quotas: [9/1m, 20/1h] }");
     let alice = attributes(ALICE);
-    let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
-    let refund = |windows: &[ChargedWindow]| {
+    let windows: Vec<MarkedCharge> = check(&limiter, ALICE).quotas().map(Into::into).collect();
+    let refund = |windows: &[MarkedCharge]| {
         let changed = block_on(limiter.refund(&alice, 1, 1, windows)).map_err(|error| error.to_string())?;
         Ok::<Vec<(String, u32)>, String>(
             changed.iter().map(|(_, quota, one)| (quota.windows().to_owned(), one.state.units())).collect(),
@@ -124,8 +124,8 @@ fn a_refund_finds_its_counters_by_policy_and_windows_or_not_at_all() {
     assert_eq!(check(&limiter, ALICE).quotas().map(|quota| quota.state.used()).collect::<Vec<_>>(), [2, 2]);
 }
 
-fn window(policy: &str, quota: &str, start: Timestamp) -> ChargedWindow {
-    ChargedWindow::new(policy, quota.parse().unwrap(), start)
+fn window(policy: &str, quota: &str, start: Timestamp) -> MarkedCharge {
+    MarkedCharge::new(policy, quota.parse().unwrap(), Mark::at(start))
 }
 
 /// The store's clock had stepped back a little, so the window of the check began in the future, and the refund was
@@ -136,7 +136,7 @@ fn a_refund_is_none_of_the_future_after_a_step_back_of_a_second() {
     let limiter = limiter_at(&clock, "  - { name: a, key: [user], quotas: [9/1m@first_hit] }");
     let (alice, start) = (attributes(ALICE), Timestamp::from_unix_millis(1_700_000_000_000));
     clock.set(start);
-    let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
+    let windows: Vec<MarkedCharge> = check(&limiter, ALICE).quotas().map(Into::into).collect();
     let refund_before = |millis: u64| {
         clock.set(start - Duration::from_millis(millis));
         block_on(limiter.refund(&alice, 1, 1, &windows)).map(drop)
@@ -152,7 +152,7 @@ fn administrators_change_every_quota_that_applies() {
     );
     let alice = attributes(ALICE);
     let decision = check(&limiter, ALICE);
-    let windows: Vec<ChargedWindow> = decision.quotas().map(Into::into).collect();
+    let windows: Vec<MarkedCharge> = decision.quotas().map(Into::into).collect();
     let given = block_on(limiter.refund(&alice, 1, 1, &windows)).unwrap();
     let given: Vec<(&str, u32)> = given
         .iter()
@@ -305,7 +305,7 @@ fn a_refund_says_whether_its_window_is_open() {
     let clock = ManualClock::default();
     let limiter = limiter_at(&clock, "  - { name: a, key: [user], quotas: [9/1m, 20/1h] }");
     let (alice, windows) = (attributes(ALICE), check(&limiter, ALICE));
-    let windows: Vec<ChargedWindow> = windows.quotas().map(Into::into).collect();
+    let windows: Vec<MarkedCharge> = windows.quotas().map(Into::into).collect();
     clock.advance(Duration::from_secs(60));
     let changed = block_on(limiter.refund(&alice, 1, 1, &windows)).unwrap();
     let refunds: Vec<_> = changed

@@ -2,6 +2,7 @@
 
 mod changes;
 mod deciding;
+mod kinds;
 mod outages;
 mod trials;
 mod versions;

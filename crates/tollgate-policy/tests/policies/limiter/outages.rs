@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tollgate::{FallbackStore, ManualClock, MemoryStore, OnStoreFailure, Source, StoreError};
-use tollgate_policy::{ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, RefundError, WhenFull};
+use tollgate_policy::{CheckError, MarkedCharge, PolicyDecision, PolicyLimiter, RefundError, WhenFull};
 use tollgate_testkit::{FaultyStore, StoreFault, Unreachable, block_on};
 
 use super::{ALICE, attributes, check, limiter, policies_of, policy, reserve, try_check, used};
@@ -68,7 +68,7 @@ fn an_error_after_a_part_may_have_charged() {
     let limiter = limiter("  - { name: a, key: [user], quotas: [99/1m, 99/1h], on_store_failure: closed }");
     let store = limiter.store();
     let alice = attributes(ALICE);
-    let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
+    let windows: Vec<MarkedCharge> = check(&limiter, ALICE).quotas().map(Into::into).collect();
     let reserved = || reserve(&limiter, &alice, 5).1;
     let begin = |spared| store.begin_after(spared, StoreFault::unreachable());
     let told = |error: CheckError| match error {
@@ -166,7 +166,7 @@ fn a_call_over_several_quotas_has_one_deadline() {
         assert!(!limiter.check(&alice, 1).await.unwrap().is_allowed());
         assert_eq!(made(), 1, "trials of a denied request");
 
-        let windows: Vec<ChargedWindow> = decision.quotas().map(Into::into).collect();
+        let windows: Vec<MarkedCharge> = decision.quotas().map(Into::into).collect();
         // The call peeks at the three counters first, for the time.
         hanging.begin_after(3, StoreFault::Hangs);
         limiter.refund(&alice, 1, 1, &windows).await.unwrap_err();

@@ -28,7 +28,7 @@ pub(in crate::http) struct RefundedQuota<'a> {
     window: WindowState,
     /// Units given back.
     given: u32,
-    /// Units still used; absent if the window has closed.
+    /// Units still used; absent if `window` is `closed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<u64>,
 }
@@ -54,12 +54,12 @@ pub(in crate::http) struct SettledQuota<'a> {
     given: u32,
     /// Units charged.
     charged: u32,
-    /// Units used; absent if the window has closed.
+    /// Units used; absent if `window` is `closed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<u64>,
 }
 
-/// Whether the charged window is still open.
+/// Whether the charge may still count: `closed` if its window has ended or, for other kinds, all its units are free again.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum WindowState {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
-use tollgate::{Quota, Timestamp};
-use tollgate_policy::{Attributes, ChargedWindow};
+use tollgate::{Mark, Quota, QuotaKind, Timestamp};
+use tollgate_policy::{Attributes, MarkedCharge};
 
 use crate::answer::rejection::Rejection;
 use crate::decide::receipts::Receipts;
@@ -183,7 +183,7 @@ pub(in crate::http) struct RefundRequest<'a> {
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Version")]
     pub(in crate::http) version: Option<Version>,
-    /// The windows that were charged, of each quota at most one.
+    /// The charges to give back, of each quota at most one.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Vec<RefundWindow>")]
     pub(in crate::http) windows: Option<Vec<Object<RefundWindow>>>,
@@ -227,7 +227,7 @@ pub(in crate::http) struct SettleRequest<'a> {
 /// The maximum number of limits in one request of a caller.
 pub(in crate::http) const MAX_CALLER_QUOTAS: usize = 8;
 
-/// A window that was charged, named as in the check's answer.
+/// A charge, named as in the check's answer: by `start` for fixed windows, else by `mark`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RefundWindow {
@@ -238,13 +238,39 @@ pub(in crate::http) struct RefundWindow {
     #[schemars(with = "String")]
     quota: Quota,
     /// `window.start` from the same place.
-    start: StartMillis,
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "StartMillis")]
+    start: Option<StartMillis>,
+    /// `mark` from the same place.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "StartMillis")]
+    mark: Option<StartMillis>,
 }
 
-impl From<RefundWindow> for ChargedWindow {
-    fn from(RefundWindow { policy, quota, start }: RefundWindow) -> Self {
-        let start = i64::try_from(start.value()).unwrap_or(i64::MAX);
-        Self::new(&policy, quota, Timestamp::from_unix_millis(start))
+impl RefundWindow {
+    /// Returns the field that has the time.
+    pub(in crate::http) fn time_field(&self) -> &'static str {
+        if self.quota.kind() == QuotaKind::Window { "start" } else { "mark" }
+    }
+
+    /// Returns the charge that this names, which is at this place of the list.
+    pub(in crate::http) fn charge(self, index: usize) -> Result<MarkedCharge, Rejection> {
+        let field = self.time_field();
+        let (time, other) = match field {
+            "start" => (self.start, self.mark.map(|_| "mark")),
+            _ => (self.mark, self.start.map(|_| "start")),
+        };
+        let quota = &self.quota;
+        if let Some(other) = other {
+            let detail = format!("{quota} is named by its `{field}`");
+            return Err(Rejection::bad_field(format!("windows[{index}].{other}"), detail));
+        }
+        let time = time.ok_or_else(|| {
+            let detail = format!("missing field `{field}`, which is in the check's answer");
+            Rejection::bad_field(format!("windows[{index}].{field}"), detail)
+        })?;
+        let time = Timestamp::from_unix_millis(i64::try_from(time.value()).unwrap_or(i64::MAX));
+        Ok(MarkedCharge::new(&self.policy, self.quota, Mark::at(time)))
     }
 }
 
@@ -272,7 +298,7 @@ pub(in crate::http) struct SetRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
-    /// The new usage in each quota's window; may be above the limit.
+    /// The new usage of each quota; may be above the limit.
     pub(in crate::http) used: UsedUnits,
     /// The policy to change. Default: all.
     #[serde(default, deserialize_with = "json::some")]

@@ -134,7 +134,7 @@ pub(crate) struct Whole<const MAX: u64>(u64);
 pub(crate) type CostUnits = Whole<{ u32::MAX as u64 }>;
 /// Units in use.
 pub(crate) type UsedUnits = Whole<{ Quota::MAX_LIMIT }>;
-/// When a window starts, in Unix milliseconds, within the whole numbers that every JSON reader keeps exact.
+/// When a window starts, or another mark of a charge, in Unix milliseconds, within the whole numbers that every JSON reader keeps exact.
 pub(crate) type StartMillis = Whole<{ (1 << 53) - 1 }>;
 /// How far a clock is moved: at most a hundred years.
 pub(crate) type AdvanceMillis = Whole<{ 100 * 366 * 86_400_000 }>;

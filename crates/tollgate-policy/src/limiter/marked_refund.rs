@@ -1,4 +1,5 @@
-//! The refund of a check by the windows that it charged. A refund by receipt is in `receipt`.
+//! The refund of a check by the marks of what it charged: for fixed windows, their starts. A refund by receipt is in
+//! `check_receipt`.
 
 use std::slice;
 use std::sync::Arc;
@@ -6,7 +7,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::{
-    Charge, Clock, Mark, PolicyQuota, Quota, QuotaState, Step, StepDeadline, Store, StoreError, Timestamp,
+    Charge, Clock, Mark, PolicyQuota, Quota, QuotaKind, QuotaState, Step, StepDeadline, Store, StoreError,
+    WindowLength,
 };
 
 use super::decision::ChargedQuotas;
@@ -19,20 +21,21 @@ use crate::{Attributes, MatchedPolicies};
 /// semantics).
 const STEP_BACK: Duration = Duration::from_secs(1);
 
-/// A window that a check has charged: its quota and its start.
+/// A charge of a check: its quota and its mark.
 ///
-/// The quota is found again by its policy's name and its windows, as its counter is. So it may have another place by
-/// now, or another limit; one with other windows is another.
+/// The quota is found again by its policy's name and its windows or kind, as its counter is. So it may have another
+/// place by now, or another limit or burst; one that counts in another way is another.
 #[derive(Debug, Clone)]
-pub struct ChargedWindow {
+pub struct MarkedCharge {
     quota: PolicyQuota,
-    start: Timestamp,
+    mark: Mark,
 }
 
 /// The result of the refund of one quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaRefund {
-    /// Whether the named window is the open one. If it is not, nothing was given back.
+    /// Whether the marked charge may still count: its window is the open one or, for other kinds, its units were not all
+    /// back by themselves. If it does not count, nothing was given back.
     pub is_open: bool,
     /// The state of the quota after that. Its [units](QuotaState::units) are those that were given back.
     pub state: QuotaState,
@@ -60,7 +63,7 @@ pub enum RefundError {
         /// The place among those that were named.
         index: usize,
     },
-    /// The policy of the window at this place may have had another key in that version of the policies. These
+    /// The policy of the charge at this place may have had another key in that version of the policies. These
     /// attributes may now have another counter; a [receipt](PolicyLimiter::refund_receipt) names the one that was
     /// charged.
     #[error(
@@ -89,7 +92,7 @@ pub enum RefundError {
         /// The live version.
         live: u64,
     },
-    /// The quota at this place has no window that begins then. The caller's fault.
+    /// The quota at this place has no window that begins at this mark. The caller's fault.
     #[error("no window of {quota} starts at that time")]
     NoWindowStart {
         /// The place among those that were named.
@@ -97,8 +100,8 @@ pub enum RefundError {
         /// The quota.
         quota: Box<str>,
     },
-    /// The window at this place would begin later than now, even if the store's clock has just stepped back by a
-    /// second. The caller's fault.
+    /// The mark at this place is later than now, even if the store's clock has just stepped back by a second. The
+    /// caller's fault. A bucket's mark is the time at which its units are back, so it may be later.
     #[error("this is in the future")]
     FutureStart {
         /// The place among those that were named.
@@ -107,9 +110,20 @@ pub enum RefundError {
 }
 
 impl QuotaRefund {
-    /// Returns the result of a refund to the window with this mark.
-    pub(super) fn of(mark: Mark, state: &QuotaState) -> Self {
-        Self { is_open: state.mark() == mark, state: *state }
+    /// Returns the result of a refund of a charge with this mark.
+    pub(super) fn of(quota: &Quota, mark: Mark, state: &QuotaState) -> Self {
+        let length = match quota.window() {
+            WindowLength::Fixed(length) => length,
+            _ => Duration::ZERO,
+        };
+        let is_open = match quota.kind() {
+            QuotaKind::Window => state.mark() == mark,
+            QuotaKind::Burst => mark.time() > state.now(),
+            QuotaKind::Sliding => mark.time() + 2 * length > state.now(),
+            // The units of a step leave after the step's last millisecond.
+            _ => mark.time() + length + quota.log_step().unwrap_or_default() > state.now(),
+        };
+        Self { is_open, state: *state }
     }
 }
 
@@ -118,31 +132,31 @@ fn said(quotas: &[String]) -> String {
     if quotas.is_empty() { "none does".to_owned() } else { format!("there are {}", quotas.join(", ")) }
 }
 
-impl ChargedWindow {
-    /// Returns the window of this policy's quota that began then.
+impl MarkedCharge {
+    /// Returns the charge of this policy's quota that has this mark.
     #[must_use]
-    pub fn new(policy: &str, quota: Quota, start: Timestamp) -> Self {
-        Self { quota: PolicyQuota::new(policy, quota), start }
+    pub fn new(policy: &str, quota: Quota, mark: Mark) -> Self {
+        Self { quota: PolicyQuota::new(policy, quota), mark }
     }
 }
 
-impl From<QuotaStanding<'_>> for ChargedWindow {
+impl From<QuotaStanding<'_>> for MarkedCharge {
     fn from(QuotaStanding { quota, state, .. }: QuotaStanding<'_>) -> Self {
-        Self { quota: quota.clone(), start: state.mark().time() }
+        Self { quota: quota.clone(), mark: state.mark() }
     }
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Gives back the units of a check of these attributes, in these windows. Quotas that apply but are not named stay
-    /// unchanged: perhaps they are new. An invalid window is refused before anything is given back.
+    /// Gives back the units of a check of these attributes, by the marks of its charges. Quotas that apply but are not
+    /// named stay unchanged: perhaps they are new. An invalid mark is refused before anything is given back.
     ///
     /// The live policies determine the key from the attributes. Attributes that set limits are optional, because no
     /// counter depends on a limit. `version` is that of the [check's decision](crate::PolicyDecision::version): a
-    /// window of a policy that has not had the same key in every version since then is refused.
+    /// charge of a policy that has not had the same key in every version since then is refused.
     ///
     /// # Errors
     ///
-    /// If the request lacks something, a window belongs to none of the quotas that apply, or the store could not
+    /// If the request lacks something, a charge belongs to none of the quotas that apply, or the store could not
     /// answer. If something was given back, the error [names the quotas](CheckError::Partly), so that the caller does
     /// not give it back again.
     pub fn refund(
@@ -150,9 +164,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         attributes: &Attributes<'_>,
         cost: u32,
         version: u64,
-        windows: &[ChargedWindow],
+        marked: &[MarkedCharge],
     ) -> impl Future<Output = Result<QuotaChanges<QuotaRefund>, RefundError>> {
-        self.refund_until(None, attributes, cost, version, windows)
+        self.refund_until(None, attributes, cost, version, marked)
     }
 
     /// Like [`refund`](Self::refund), for a caller that waits no longer than until this deadline. All steps of the
@@ -167,7 +181,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         attributes: &Attributes<'_>,
         cost: u32,
         version: u64,
-        windows: &[ChargedWindow],
+        marked: &[MarkedCharge],
     ) -> Result<QuotaChanges<QuotaRefund>, RefundError> {
         let set = self.live();
         if version > set.version() {
@@ -175,30 +189,33 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         }
         let matched = self.matched(&set, attributes, cost, NeededValues::Cost)?;
         let charges: Charges<'_> = matched.enforced().collect();
-        let starts = starts(&charges, windows)?;
-        expect_same_key(&set, &matched, version, &starts, windows)?;
-        self.expect_past(deadline, &charges, &starts, windows).await?;
-        let marks: Vec<Option<Mark>> = starts.into_iter().map(|start| start.map(Mark::at)).collect();
+        let marks = marks(&charges, marked)?;
+        expect_same_key(&set, &matched, version, &marks, marked)?;
+        self.expect_past(deadline, &charges, &marks, marked).await?;
         let steps = charges.iter().zip(&marks);
         let steps = steps.map(|(charge, mark)| mark.map(|mark| Step::Refund { charge: *charge, mark }));
         let states = self.change(deadline.map(StepDeadline::after_a_step), steps).await?;
-        let refund =
-            |(state, mark): (Option<QuotaState>, Option<Mark>)| Some(QuotaRefund::of(mark?, &state?));
-        let values = states.into_iter().zip(marks).map(refund).collect();
+        let values = charges.iter().zip(states).zip(marks).map(|((charge, state), mark)| {
+            let quota = charge.counter().quota().quota();
+            Some(QuotaRefund::of(quota, mark?, &state?))
+        });
+        let values = values.collect();
         Ok(QuotaChanges { charged: ChargedQuotas::of(&matched), values, set: Arc::clone(&set) })
     }
 
-    /// Fails if a window would begin later than now, by the clock of its counter: a shared store may be ahead of this
-    /// process, and so may the windows that it began.
+    /// Fails if a mark is later than now, by the clock of its counter: a shared store may be ahead of this process, and
+    /// so may the windows that it began.
     async fn expect_past(
         &self,
         deadline: Option<StepDeadline>,
         charges: &[Charge<'_>],
-        starts: &[Option<Timestamp>],
-        windows: &[ChargedWindow],
+        marks: &[Option<Mark>],
+        marked: &[MarkedCharge],
     ) -> Result<(), RefundError> {
-        let named = charges.iter().zip(starts).filter_map(|(charge, start)| Some((charge, (*start)?)));
-        let named: Vec<(&Charge<'_>, Timestamp)> = named.collect();
+        let named = charges.iter().zip(marks).filter_map(|(charge, mark)| Some((charge, (*mark)?)));
+        // The units of a bucket come back later than now.
+        let past = named.filter(|(charge, _)| charge.counter().quota().quota().kind() != QuotaKind::Burst);
+        let named: Vec<(&Charge<'_>, Mark)> = past.collect();
         // Each counter by itself: next to one that does not exist, a full store could not look at any.
         let steps = named.iter().map(|(charge, _)| Step::Peek(slice::from_ref(*charge)));
         let steps: Vec<Step<'_>> = steps.collect();
@@ -207,28 +224,27 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             steps => self.store.step_each_until(steps, deadline).await,
         };
         let mut answers = answers.into_iter();
-        for (charge, start) in named {
+        for (charge, mark) in named {
             let now = match next(&mut answers) {
                 Ok(counted) => counted.first().map(QuotaState::now),
                 // There is no such counter, and nothing to give back.
                 Err(StoreError::Full) => None,
                 Err(error) => return Err(CheckError::from(error).into()),
             };
-            if now.is_some_and(|now| start > now + STEP_BACK) {
-                return Err(RefundError::FutureStart { index: place(windows, charge.counter().quota()) });
+            if now.is_some_and(|now| mark.time() > now + STEP_BACK) {
+                return Err(RefundError::FutureStart { index: place(marked, charge.counter().quota()) });
             }
         }
         Ok(())
     }
 }
 
-/// For each charge when the window began that is named, if one is.
-fn starts(charges: &[Charge<'_>], windows: &[ChargedWindow]) -> Result<Vec<Option<Timestamp>>, RefundError> {
-    let mut starts = vec![None; charges.len()];
-    for (index, ChargedWindow { quota, start }) in windows.iter().enumerate() {
+/// Returns for each charge its mark, if it is named.
+fn marks(charges: &[Charge<'_>], marked: &[MarkedCharge]) -> Result<Vec<Option<Mark>>, RefundError> {
+    let mut marks = vec![None; charges.len()];
+    for (index, MarkedCharge { quota, mark }) in marked.iter().enumerate() {
         let counters = charges.iter().map(Charge::counter);
-        let named =
-            counters.zip(&mut starts).find(|(counter, _)| counter.quota().shares_counters_with(quota));
+        let named = counters.zip(&mut marks).find(|(counter, _)| counter.quota().shares_counters_with(quota));
         let Some((counter, named)) = named else {
             let quotas = charges.iter().map(|charge| {
                 let quota = charge.counter().quota();
@@ -236,28 +252,29 @@ fn starts(charges: &[Charge<'_>], windows: &[ChargedWindow]) -> Result<Vec<Optio
             });
             return Err(RefundError::NoSuchQuota { index, quotas: quotas.collect() });
         };
-        // For a first hit, whose windows only the store knows, the one that opens then: any start will do.
+        // For a first hit, whose windows only the store knows, and for kinds without windows, it is the one that opens
+        // then: any time will do.
         let quota = counter.quota().quota();
-        if quota.window_at(counter.key(), *start).start() != *start {
+        if quota.window_at(counter.key(), mark.time()).start() != mark.time() {
             return Err(RefundError::NoWindowStart { index, quota: quota.to_string().into() });
         }
-        if named.replace(*start).is_some() {
+        if named.replace(*mark).is_some() {
             return Err(RefundError::NamedTwice { index });
         }
     }
-    Ok(starts)
+    Ok(marks)
 }
 
-/// Fails if the policy of a named window may have had another key in this version.
+/// Fails if the policy of a named charge may have had another key in this version.
 fn expect_same_key(
     set: &PolicySet,
     matched: &MatchedPolicies<'_>,
     version: u64,
-    starts: &[Option<Timestamp>],
-    windows: &[ChargedWindow],
+    marks: &[Option<Mark>],
+    marked: &[MarkedCharge],
 ) -> Result<(), RefundError> {
     let charged = matched.deciding().flat_map(|entry| entry.quotas().iter().map(move |it| (entry, it)));
-    let mut named = charged.zip(starts).filter(|(_, start)| start.is_some());
+    let mut named = charged.zip(marks).filter(|(_, mark)| mark.is_some());
     let other = named.find_map(|((entry, quota), _)| {
         let since = set.key_since(entry.applied.policy);
         (version < since).then_some((entry, quota, since))
@@ -265,13 +282,13 @@ fn expect_same_key(
     match other {
         None => Ok(()),
         Some((entry, quota, since)) => {
-            let (index, policy) = (place(windows, quota), entry.policy.name().into());
+            let (index, policy) = (place(marked, quota), entry.policy.name().into());
             Err(RefundError::CountsOthers { index, policy, version, since })
         }
     }
 }
 
 /// Returns the place of a quota among the named windows.
-fn place(windows: &[ChargedWindow], quota: &PolicyQuota) -> usize {
-    windows.iter().position(|window| window.quota.shares_counters_with(quota)).unwrap_or(0)
+fn place(marked: &[MarkedCharge], quota: &PolicyQuota) -> usize {
+    marked.iter().position(|charge| charge.quota.shares_counters_with(quota)).unwrap_or(0)
 }
