@@ -292,10 +292,10 @@ policies:
         "allowed if all 2 quotas have room (at 2026-11-21T16:00:00Z)
 the path is read twice: as it was sent, `/api/..%2fhealthz`, and normalized, `/healthz`
 all (line 4) counts ip=192.0.2.1/32
-  takes 1 of 5/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z
+  takes 1 of 5/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z; at most 10 in any minute
 api (line 5) counts ip=192.0.2.1/32
   matches only the sent path
-  takes 1 of 6/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z
+  takes 1 of 6/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z; at most 12 in any minute
 health (line 3) does not match: path: /healthz does not match `/api/..%2fhealthz`; it matches only the normalized path \
 and would have to match both
 login (line 6) does not match: path: /login does not match `/healthz`; path: /login does not match `/api/..%2fhealthz`
@@ -400,10 +400,10 @@ fn a_request_is_explained() {
         said,
         "allowed if all 2 quotas have room (at 2026-11-21T16:00:00Z)
 search (line 3) counts user=alice
-  takes 1 of 10/1s, from 2026-11-21T16:00:00Z to 2026-11-21T16:00:01Z
-  takes 1 of 10000/day@Europe/Berlin, from 2026-11-21T00:00:00+01:00 to 2026-11-22T00:00:00+01:00
+  takes 1 of 10/1s, from 2026-11-21T16:00:00Z to 2026-11-21T16:00:01Z; at most 20 in any second
+  takes 1 of 10000/day@Europe/Berlin, from 2026-11-21T00:00:00+01:00 to 2026-11-22T00:00:00+01:00; at most 20000 in any day
 clients (line 11) counts ip=2001:db8::/64
-  tries 1 of 30/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z (shadow)
+  tries 1 of 30/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z; at most 60 in any minute (shadow)
 login (line 15) does not match: path: /login does not match `/search`
 health (line 20) does not match: path: [/healthz, /internal/*] does not match `/search`
 old (line 23) does not match: it is off
@@ -447,7 +447,7 @@ not match `/search`, path: /upload does not match `/search`
         said.contains(
             "search (line 3) counts ip=192.0.2.1/32
   uses the quotas in line 8, for tier: gold
-  takes 3 of 100/1s, from 2026-11-21T16:00:00Z to 2026-11-21T16:00:01Z
+  takes 3 of 100/1s, from 2026-11-21T16:00:00Z to 2026-11-21T16:00:01Z; at most 200 in any second
   tries 3 of 50/1s@first_hit, from the first request on; if it is this one until 2026-11-21T16:00:01Z (candidate)
 "
         ),
@@ -535,6 +535,7 @@ fn an_explanation_is_there_for_programs() {
                 "quota": "5/1m",
                 "limit": 5,
                 "cost": 2,
+                "most_in_any_window": 10,
                 "window": { "start": 1_795_276_800_000_i64, "end": 1_795_276_860_000_i64 }
             }],
             "trials": []

@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use tollgate::{CalendarUnit, WindowLength};
 use tollgate_policy::Printable;
 
 use super::report::{ChargeReport, ExplainReport, PathReport, PolicyReport, QuotasFrom, WindowReport};
@@ -68,13 +69,40 @@ impl fmt::Display for PolicyReport<'_> {
 
 impl fmt::Display for ChargeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { quota, cost, overdraft, window: WindowReport { start, end, first_hit }, zone, .. } = self;
-        let (start, end) = (time(*start, zone.as_deref()), time(*end, zone.as_deref()));
-        write!(f, "{cost} of {quota}{}, ", if *overdraft { ", even if it is denied" } else { "" })?;
-        if *first_hit {
-            return write!(f, "from the first request on; if it is this one until {end}");
+        let Self { quota, limit, cost, most_in_any_window, overdraft, .. } = self;
+        write!(f, "{cost} of {quota}{}", if *overdraft { ", even if it is denied" } else { "" })?;
+        if let Some(WindowReport { start, end, first_hit }) = self.window {
+            let (start, end) = (time(start, self.zone.as_deref()), time(end, self.zone.as_deref()));
+            match first_hit {
+                true => write!(f, ", from the first request on; if it is this one until {end}")?,
+                false => write!(f, ", from {start} to {end}")?,
+            }
         }
-        write!(f, "from {start} to {end}")
+        if let Some(most) = most_in_any_window {
+            write!(f, "; at most {most} in any {}", length(self.length))?;
+            if self.is_spread {
+                write!(f, ", {limit} at once")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Formats the length of a window in words: `minute`, `3 hours`.
+fn length(length: WindowLength) -> String {
+    let millis = match length {
+        WindowLength::Fixed(length) => length.as_millis(),
+        WindowLength::Calendar(CalendarUnit::Week) => return "week".to_owned(),
+        WindowLength::Calendar(CalendarUnit::Month) => return "month".to_owned(),
+        WindowLength::Calendar(CalendarUnit::Year) => return "year".to_owned(),
+        _ => return "day".to_owned(),
+    };
+    let units = [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second")];
+    let whole = units.into_iter().find(|(unit, _)| millis.is_multiple_of(*unit));
+    let (unit, name) = whole.unwrap_or((1, "millisecond"));
+    match millis / unit {
+        1 => name.to_owned(),
+        count => format!("{count} {name}s"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The report on a request: its outcome, and the effect of each policy or the reason why it has none.
 
 use serde::Serialize;
-use tollgate::{Anchor, Charge, CountDenied, Timestamp};
+use tollgate::{Anchor, Charge, CountDenied, QuotaKind, Timestamp, WindowLength};
 use tollgate_policy::{
     Attributes, Condition, Conditions, Config, MatchedPolicies, Mode, NoKey, Outcome, Policies, Policy,
     PolicyKind, Refusal, SentReading, Test, Texts, TrialKind, Value, View,
@@ -77,12 +77,23 @@ pub(super) struct TrialReport {
 #[derive(Serialize)]
 pub(super) struct ChargeReport {
     pub(super) quota: String,
+    /// Units that can be used at once: the limit, or the burst of a bucket.
     pub(super) limit: u64,
     pub(super) cost: u32,
+    /// The most units that are admitted in any time of a window's length; `None` for an overdraft, which has no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) most_in_any_window: Option<u64>,
     /// Whether the cost is recorded even if the request is denied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) overdraft: bool,
-    pub(super) window: WindowReport,
+    /// The window that is charged, of a quota with fixed windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) window: Option<WindowReport>,
+    #[serde(skip)]
+    pub(super) length: WindowLength,
+    /// Whether less than the bound can be used at once.
+    #[serde(skip)]
+    pub(super) is_spread: bool,
     #[serde(skip)]
     pub(super) zone: Option<String>,
 }
@@ -341,17 +352,22 @@ impl<'a> Request<'a, '_> {
 
     fn charge(&self, charge: &Charge<'_>) -> ChargeReport {
         let (quota, key) = (charge.counter().quota().quota(), charge.counter().key());
-        let window = quota.window_at(key, self.at);
+        let window = (quota.kind() == QuotaKind::Window).then(|| quota.window_at(key, self.at));
+        let (overdraft, most) = (is_overdraft(charge), quota.most_in_any_window());
         ChargeReport {
             quota: quota.to_string(),
             limit: charge.limit(),
             cost: charge.cost(),
-            overdraft: is_overdraft(charge),
-            window: WindowReport {
+            most_in_any_window: (!overdraft).then_some(most),
+            overdraft,
+            window: window.map(|window| WindowReport {
                 start: window.start().as_unix_millis(),
                 end: window.end().as_unix_millis(),
                 first_hit: quota.anchor() == Anchor::FirstHit,
-            },
+            }),
+            length: quota.window(),
+            // Around the end of a fixed window, all of it can be used at once.
+            is_spread: window.is_none() && quota.capacity() < most,
             zone: quota.zone().map(str::to_owned),
         }
     }
