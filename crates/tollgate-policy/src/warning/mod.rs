@@ -1,6 +1,7 @@
 //! Warnings about valid files that are probably wrong.
 
 mod client_choice;
+mod kind_choice;
 mod redundant;
 mod unreachable_method;
 mod unreachable_path;
@@ -13,6 +14,7 @@ use thiserror::Error;
 use tollgate::{CountDenied, MANUAL, Quota, QuotaKind, WindowLength};
 
 use self::client_choice::chosen_by_client;
+use self::kind_choice::doubtful_kind;
 use self::redundant::never_binds;
 use self::unreachable_method::unreachable_methods;
 use self::unreachable_path::unreachable;
@@ -63,13 +65,34 @@ pub enum WarningKind {
     /// A long window has no shorter quota next to it.
     #[error(
         "{quota} has no shorter quota next to it: around the end of a window, {burst} units may be used at once; \
-         add a quota with a shorter window to prevent that"
+         to prevent that, add a quota with a shorter window, or let it count as a bucket (`~burst`) or a log (`~log`)"
     )]
     LongWindowAlone {
         /// The quota of the shortest window.
         quota: Box<Quota>,
         /// Twice its limit.
         burst: u64,
+    },
+    /// A bucket is smaller than what drains from it between two readings of the clock.
+    #[error(
+        "{quota} cannot reach its rate: {drains} units are free again in a millisecond, the step of the clock, and the \
+         burst is smaller; write a burst of at least {drains}"
+    )]
+    BurstBelowRate {
+        /// The quota.
+        quota: Box<Quota>,
+        /// The units that drain in a millisecond, rounded up.
+        drains: u64,
+    },
+    /// A sliding window may admit more than its limit, and a log may not.
+    #[error("{quota} may admit {most} units in one window's length; {log} never admits more than its limit")]
+    SlidingForLog {
+        /// The quota.
+        quota: Box<Quota>,
+        /// The most that it admits in a window's length.
+        most: u64,
+        /// The log with the same limit.
+        log: Box<Quota>,
     },
     /// An earlier override holds whenever this one does.
     #[error("the override never takes effect: the one in line {} applies whenever it would", earlier.line)]
@@ -178,6 +201,8 @@ impl Warning {
             WarningKind::HiddenByExempt { .. } => "hidden-by-exempt",
             WarningKind::HiddenByDeny { .. } => "hidden-by-deny",
             WarningKind::LongWindowAlone { .. } => "long-window-alone",
+            WarningKind::BurstBelowRate { .. } => "burst-below-rate",
+            WarningKind::SlidingForLog { .. } => "sliding-for-log",
             WarningKind::UnreachableOverride { .. } => "unreachable-override",
             WarningKind::MixedIdentities { .. } => "mixed-identities",
             WarningKind::UnreachablePath { .. } => "unreachable-path",
@@ -282,6 +307,7 @@ fn doubtful(quotas: &QuotaLists, cost: &Cost) -> Vec<WarningKind> {
     let mut kinds = Vec::new();
     for list in [&quotas.enforced, &quotas.candidates] {
         for (rule, quota) in list.iter().zip(&list.quotas) {
+            kinds.extend(doubtful_kind(quota.quota()));
             // What an overdraft takes is not bounded by its limit.
             if quota.count_denied() == CountDenied::Overdraft {
                 continue;

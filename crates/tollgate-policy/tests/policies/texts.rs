@@ -42,6 +42,7 @@ key: user, quotas: [5/1q]
 key: user, quotas: []
 key: user, quotas: [5/1m, 6/60s]
 key: user, quotas: 10r/s burst=20
+key: user, quotas: ["10/1s~burst", "20/1s~burst:5"]
 key: user, quotas: 1/s;2/1q
 key: user, quotas: [0.5/1m]
 key: user
