@@ -10,7 +10,7 @@ use super::values::Limit;
 use crate::problem::PolicyProblem;
 use crate::{Attributes, LimitAttribute, OnMissingLimit};
 
-/// Quotas, all or nothing; none only where `unlimited` is written. No two have the same windows.
+/// Quotas, all or nothing; none only where `unlimited` is written. No two have the same windows and kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QuotaList(pub(crate) Vec<At<WrittenQuota>>);
 
@@ -107,7 +107,7 @@ section! {
         /// The highest limit; higher values are cut to it.
         #[schemars(required)]
         "max" max: Limit,
-        /// The windows, such as 1h, 1h@first_hit or day@Europe/Berlin.
+        /// The windows, such as 1h, 1h@first_hit or day@Europe/Berlin, and the kind, such as 1h~burst:20.
         #[schemars(required)]
         "window" window: WrittenText,
     }
@@ -184,8 +184,9 @@ schema!(WrittenQuota: "Quota", generator => {
     json_schema!({ "anyOf": [{
         "type": "string",
         "description": "At most this many in each window, such as 5/1m, 5/1m@first_hit, 5/1m@staggered or \
-                        100/day@Europe/Berlin; or several, such as 10/minute;100/hour.",
-        "examples": ["5/1m", "10000/day@Europe/Berlin"],
+                        100/day@Europe/Berlin; in a bucket, a sliding window or a log, such as 100/1m~burst:20, \
+                        100/1m~sliding or 100/1m~log; or several, such as 10/minute;100/hour.",
+        "examples": ["5/1m", "10000/day@Europe/Berlin", "100/1m~burst:20"],
     }, by_attribute] })
 });
 

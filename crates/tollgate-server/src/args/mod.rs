@@ -58,7 +58,7 @@ const SHARED_STORE: &str = "Shared store";
 /// The heading of its flags in the help.
 const GRPC: &str = "gRPC";
 
-/// Exact fixed-window rate limiting: may this caller do this now?
+/// Exact rate limiting: may this caller do this now?
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", max_term_width = 100)]
 #[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]

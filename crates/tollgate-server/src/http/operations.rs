@@ -126,7 +126,7 @@ impl Operations {
                 .rejecting(OF_THE_STORE)
                 .handled_by(later!(peek)),
             Operation::post("refund", "/v1/refund", Scope::Change, of::<RefundRequest<'_>>())
-                .summary("Give back units of open windows; without the scope `change`, only with a receipt")
+                .summary("Give back units that still count; without the scope `change`, only with a receipt")
                 .success(Success::Json(of::<RefundReply<'_>>(), "The state of each quota"))
                 .rejecting(OF_A_REFUND)
                 .handled_by(later!(refund)),
@@ -156,7 +156,7 @@ impl Operations {
                 .rejecting(OF_A_CHANGE)
                 .handled_by(later!(reset)),
             Operation::post("set", "/v1/set", Scope::Change, of::<SetRequest<'_>>())
-                .summary("Set the usage of the current windows")
+                .summary("Set the usage of counters")
                 .success(Success::Json(of::<CountsReply<'_>>(), "The state of each quota"))
                 .rejecting(OF_A_CHANGE)
                 .handled_by(later!(set)),

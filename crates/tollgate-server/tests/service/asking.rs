@@ -214,7 +214,7 @@ fn wrong_limits_of_a_call_say_why() {
         (
             json!(["10/1s gcra"]),
             "quotas[0]",
-            "expected a quota such as 5/1m: expected a kind that Tollgate has after the window: ",
+            "expected a quota such as 5/1m: write the kind of a quota after its window, ",
         ),
         (json!(["5/1y"]), "quotas[0]", "expected a quota such as 5/1m: unknown unit: "),
         (json!("5/1m"), "quotas", "expected a list"),

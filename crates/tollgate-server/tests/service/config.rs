@@ -448,7 +448,7 @@ not match `/search`, path: /upload does not match `/search`
             "search (line 3) counts ip=192.0.2.1/32
   uses the quotas in line 8, for tier: gold
   takes 3 of 100/1s, from 2026-11-21T16:00:00Z to 2026-11-21T16:00:01Z; at most 200 in any second
-  tries 3 of 50/1s@first_hit, from the first request on; if it is this one until 2026-11-21T16:00:01Z (candidate)
+  tries 3 of 50/1s@first_hit, from the first request on; if it is this one until 2026-11-21T16:00:01Z; at most 100 in any second (candidate)
 "
         ),
         "{said}"

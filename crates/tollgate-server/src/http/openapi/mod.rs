@@ -53,7 +53,7 @@ pub(super) fn document<'a>(
         "openapi": "3.1.0",
         "info": {
             "title": "Tollgate",
-            "description": "Exact fixed-window rate limiting. Each operation is available on the listeners that it \
+            "description": "Exact rate limiting. Each operation is available on the listeners that it \
              is tagged with.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
