@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use crate::store::only;
 use crate::{
-    AnswerError, Charge, Counter, Key, Mark, PolicyQuota, QuotaState, QuotaStates, Source, Step, Store,
-    StoreError,
+    AnswerError, Charge, Counter, Key, Mark, PolicyQuota, QuotaKind, QuotaState, QuotaStates, Source, Step,
+    Store, StoreError,
 };
 
 /// A receipt of the units that a check charged: for each quota the counter, the units and the time.
@@ -152,7 +152,8 @@ impl Receipt {
     }
 
     /// Like [`settle`](Self::settle), but the receipt then holds what is charged at this cost, including fixed costs.
-    /// So it can be adjusted again, to any cost, or given back.
+    /// So it can be adjusted again, to any cost, or given back. If the cost rises, and the units of the quota come back
+    /// one by one, it can give back only the larger of both charges.
     ///
     /// # Errors
     ///
@@ -341,6 +342,10 @@ impl ReceiptItem {
             // Not counted by the store: the next time, it is still missing.
             0 => self,
             units if added.mark == self.mark => Self { units: self.units.saturating_add(units), ..self },
+            // Neither charge has ended, and one mark names one of them: the larger.
+            units if state.kind() != QuotaKind::Window && units < self.units => {
+                Self { uncharged: Some(actual.saturating_sub(self.units)), ..self }
+            }
             // The window that was charged first has closed, and nothing can be given back to it.
             _ => Self { uncharged: Some(cost), ..added },
         }
