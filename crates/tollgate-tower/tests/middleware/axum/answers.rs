@@ -244,3 +244,31 @@ async fn a_layer_may_leave_no_decision() {
         assert_eq!(get(address, "/").await.status, StatusCode::TOO_MANY_REQUESTS);
     }
 }
+
+/// A bucket has no window: its clients are told when one more unit is free, and when the request fits.
+#[tokio::test]
+async fn clients_of_a_bucket_wait_for_its_next_unit() {
+    let clock = clock();
+    let limits = limiter_at("search", "100/1m~burst:2", &clock);
+    let address = serve(app(RateLimitLayer::new(limits, PeerAddress::new())).0).await;
+    for left in [1, 0] {
+        let answer = get(address, "/").await;
+        assert_eq!(answer.header("ratelimit-policy"), Some("\"search\";q=100;w=60;tollgate-burst=2"));
+        assert_eq!(answer.header("ratelimit"), Some(&*format!("\"search\";r={left};t=1")));
+    }
+    let denied = get(address, "/").await;
+    assert_eq!((denied.status, denied.header("retry-after")), (StatusCode::TOO_MANY_REQUESTS, Some("1")));
+    let body: serde_json::Value = serde_json::from_slice(&denied.body).unwrap();
+    assert_eq!(
+        body["detail"],
+        "100/1m~burst:2 has 0 of 2 left, less than the request costs; enough is free in 1 s"
+    );
+    assert_eq!(
+        [&body["algorithm"], &body["retry_after_ms"], &body["next_after_ms"], &body["window"]],
+        [&serde_json::json!("bucket"), &600.into(), &600.into(), &serde_json::Value::Null]
+    );
+    clock.advance(Duration::from_millis(599));
+    assert_eq!(get(address, "/").await.status, StatusCode::TOO_MANY_REQUESTS);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(get(address, "/").await.status, StatusCode::OK);
+}
