@@ -213,6 +213,9 @@ impl fmt::Display for QuotaSpec<'_> {
         if let OnMissingLimit::Fixed(limit) = on_missing {
             write!(f, ", on_missing: {limit}")?;
         }
-        write!(f, " }}, max: {}, window: {} }}", quota.quota().limit(), quota.windows())
+        // With the burst, which is not among the windows.
+        let quota = quota.quota().to_string();
+        let (max, window) = quota.split_once('/').unwrap_or((&quota, ""));
+        write!(f, " }}, max: {max}, window: {window} }}")
     }
 }

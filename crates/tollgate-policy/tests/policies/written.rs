@@ -65,6 +65,7 @@ fn a_quota_is_printed_as_it_is_written() {
     for quota in [
         "5/1m@first_hit",
         "{ limit: { attribute: quota }, max: 10000, window: 1h }",
+        "{ limit: { attribute: quota }, max: 10000, window: 1h~burst:5 }",
         "{ limit: { attribute: \"a, b\", on_missing: 0 }, max: 5, window: day@Europe/Berlin }",
     ] {
         let policy = policy(&format!(
