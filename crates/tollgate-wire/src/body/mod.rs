@@ -13,7 +13,7 @@ use std::time::Duration;
 #[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
-use tollgate::{PolicyQuota, Source};
+use tollgate::{PolicyQuota, QuotaKind, Source};
 
 pub use self::decision::DecisionBody;
 pub use self::denial::DenialBody;
@@ -50,6 +50,10 @@ pub struct QuotaText<'a>(pub &'a PolicyQuota);
 
 impl Serialize for QuotaText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The burst belongs to no counter, so it is not among the windows.
+        if self.0.quota().kind() == QuotaKind::Burst {
+            return serializer.collect_str(self.0.quota());
+        }
         // Takes a third of the time of `Display`.
         let mut limit = itoa::Buffer::new();
         serializer.serialize_str(&[limit.format(self.0.quota().limit()), "/", self.0.windows()].concat())
