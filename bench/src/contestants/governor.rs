@@ -17,6 +17,13 @@ pub fn keyed(limit: Limit, _keys: u32) -> Box<dyn Contestant> {
     Box::new(Governor(RateLimiter::dashmap_with_clock(quota(limit), DefaultClock::default())))
 }
 
+/// The bucket of ours that is compared with it: a unit each 50 ms, and four thousand million at once.
+pub fn bucket(_keys: u32) -> Box<dyn Contestant> {
+    let burst = NonZeroU32::new(4_000_000_000).unwrap_or(NonZeroU32::MAX);
+    let quota = Quota::with_period(Duration::from_millis(50)).unwrap_or(Quota::per_second(burst));
+    Box::new(Governor(RateLimiter::dashmap_with_clock(quota.allow_burst(burst), DefaultClock::default())))
+}
+
 /// Creates one with a manual clock.
 pub fn with_fake_clock(clock: FakeRelativeClock) -> Box<dyn Contestant> {
     Box::new(Governor(RateLimiter::dashmap_with_clock(quota(Limit::NeverReached), clock)))

@@ -12,9 +12,11 @@ mod pingora;
 mod throttlecrab;
 mod tollgate;
 
-pub use self::governor::keyed as governor;
 pub use self::governor::with_fake_clock as governor_with_fake_clock;
-pub use self::tollgate::{NEVER_REACHED, one_quota, two_quotas, with_clock as tollgate_with_clock};
+pub use self::governor::{bucket as governor_bucket, keyed as governor};
+pub use self::tollgate::{
+    Kind, NEVER_REACHED, of_kind, one_quota, two_quotas, with_clock as tollgate_with_clock,
+};
 
 use std::time::Duration;
 

@@ -19,6 +19,34 @@ pub fn one_quota(limit: Limit, keys: u32) -> Box<dyn Contestant> {
     build(Limiter::builder("bench").quota(quota), SystemClock, roomy(keys))
 }
 
+/// One quota of this kind, such as `~burst`, with as many units as [`one_quota`] and its million counters.
+pub fn of_kind(kind: Kind, keys: u32) -> Box<dyn Contestant> {
+    #[expect(clippy::expect_used, reason = "the quotas are valid")]
+    let quota: Quota = kind.quota().parse().expect("a quota");
+    build(Limiter::builder("bench").quota(quota), SystemClock, roomy(10 * keys))
+}
+
+/// A kind of quota that has no fixed windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A unit is back each 50 ms, as in governor's limiter next to it.
+    Burst,
+    /// A limit that no key of a million reaches.
+    Sliding,
+    /// One entry each millisecond, so 64 entries while it is used.
+    Log,
+}
+
+impl Kind {
+    const fn quota(self) -> &'static str {
+        match self {
+            Self::Burst => "1728000/1d~burst:4000000000",
+            Self::Sliding => "1000000/1d~sliding",
+            Self::Log => "16000000/64ms~log:1ms",
+        }
+    }
+}
+
 /// A quota an hour and a quota a day, all or nothing, both never reached.
 pub fn two_quotas(keys: u32) -> Box<dyn Contestant> {
     let quotas = [Quota::per_hour(NEVER_REACHED), Quota::per_day(NEVER_REACHED)];

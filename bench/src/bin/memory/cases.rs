@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use anyhow::{Result, ensure};
-use tollgate_bench::contestants::{Contestant, Limit, PEERS, governor, one_quota, two_quotas};
+use tollgate_bench::contestants::{
+    Contestant, Kind, Limit, PEERS, governor, governor_bucket, of_kind, one_quota, two_quotas,
+};
 use tollgate_bench_harness::keys::{self, CHUNK, Chunk, Keys, MILLION};
 use tollgate_bench_harness::stopwatch::Stopwatch;
 
@@ -45,6 +47,8 @@ enum Field {
     HotDenied,
     Million,
     TwoQuotas,
+    Kinds,
+    KindsMillion,
 }
 
 const CASES: &[(&str, Field, Pattern, Call, usize)] = &[
@@ -57,6 +61,8 @@ const CASES: &[(&str, Field, Pattern, Call, usize)] = &[
     ("zipf-1m/1t", Field::Million, Pattern::Zipf, Call::Single, 1),
     ("zipf-1m/2t", Field::Million, Pattern::Zipf, Call::Single, 2),
     ("batch16-uniform-1m/1t", Field::Million, Pattern::Uniform, Call::By16, 1),
+    ("kinds-hot/1t", Field::Kinds, Pattern::Hot, Call::Single, 1),
+    ("kinds-uniform-1m/1t", Field::KindsMillion, Pattern::Uniform, Call::Single, 1),
     ("two-quotas-uniform-1m/1t", Field::TwoQuotas, Pattern::Uniform, Call::Single, 1),
 ];
 
@@ -113,13 +119,27 @@ impl Arena {
         let (limit, keys) = match field {
             Field::Hot => (Limit::NeverReached, 1),
             Field::HotDenied => (Limit::Few, 1),
-            Field::Million | Field::TwoQuotas => (Limit::NeverReached, MILLION),
+            Field::Million | Field::TwoQuotas | Field::KindsMillion => (Limit::NeverReached, MILLION),
+            Field::Kinds => (Limit::NeverReached, 1),
         };
         let peers = if others == Others::Peers { PEERS } else { &[] };
         let ours = || one_quota(limit, keys);
         let contestants = match field {
             // Ours, compared with ours with one quota.
             Field::TwoQuotas => vec![("ours", two_quotas(keys)), ("one-quota", ours())],
+            // A bucket on both sides, then our fixed windows and other kinds.
+            Field::Kinds => vec![
+                ("~burst", of_kind(Kind::Burst, keys)),
+                ("governor", governor_bucket(keys)),
+                ("window", ours()),
+                ("~log of 64", of_kind(Kind::Log, keys)),
+            ],
+            Field::KindsMillion => vec![
+                ("~burst", of_kind(Kind::Burst, keys)),
+                ("governor", governor_bucket(keys)),
+                ("window", ours()),
+                ("~sliding", of_kind(Kind::Sliding, keys)),
+            ],
             _ => {
                 let peers = peers.iter().map(|(name, build)| (*name, build(limit, keys)));
                 [("ours", ours()), ("governor", governor(limit, keys))].into_iter().chain(peers).collect()
