@@ -49,6 +49,8 @@ pub struct BurstStanding {
     now: Timestamp,
     /// The time until all units are back, in parts of a millisecond.
     level: u64,
+    /// The units that this is, rounded up: kept, because a division takes as long as the rest of a decision.
+    used: u64,
 }
 
 impl Bucket {
@@ -126,14 +128,15 @@ impl BurstStanding {
             Ok(whole) => whole.saturating_mul(bucket.parts).saturating_add(all_back.parts),
             Err(_) => 0,
         };
-        let highest = bucket.highest_level();
-        (Self { bucket, now, level: level.min(highest) }, level > highest)
+        (Self::with_level(bucket, level, now), level > bucket.highest_level())
     }
 
     /// Returns the bucket with this level, in parts of a millisecond.
     #[must_use]
+    #[inline]
     pub fn with_level(bucket: Bucket, level: u64, now: Timestamp) -> Self {
-        Self { bucket, now, level: level.min(bucket.highest_level()) }
+        let level = level.min(bucket.highest_level());
+        Self { bucket, now, level, used: level.div_ceil(bucket.unit) }
     }
 
     pub(crate) const fn bucket(&self) -> Bucket {
@@ -147,29 +150,38 @@ impl BurstStanding {
 
     /// Returns the same bucket at a later time.
     #[must_use]
-    pub const fn later(&self, now: Timestamp) -> Self {
+    pub fn later(&self, now: Timestamp) -> Self {
         let drained = now.millis_since(self.now).saturating_mul(self.bucket.parts);
-        Self { now, level: self.level.saturating_sub(drained), ..*self }
+        Self::with_level(self.bucket, self.level.saturating_sub(drained), now)
     }
 
     /// Returns the units that are not back, rounded up.
     #[must_use]
     pub const fn used(&self) -> u64 {
-        self.level.div_ceil(self.bucket.unit)
+        self.used
     }
 
     /// Returns the bucket with this many more units.
     #[must_use]
+    #[inline]
     pub fn add(&self, units: u64) -> Self {
         let level = self.level.saturating_add(units.saturating_mul(self.bucket.unit));
-        Self::with_level(self.bucket, level, self.now)
+        if level <= self.bucket.highest_level() {
+            // Whole units are added, so usage needs no division.
+            Self { level, used: self.used + units, ..*self }
+        } else {
+            Self::with_level(self.bucket, level, self.now)
+        }
     }
 
     /// Returns the first millisecond at which no more than `target` units are used, if none are charged until then.
     #[must_use]
+    #[inline]
     pub const fn when(&self, target: u64) -> Timestamp {
         let above = self.level.saturating_sub(target.saturating_mul(self.bucket.unit));
-        self.now.saturating_add_millis(above.div_ceil(self.bucket.parts))
+        // Usual rates take whole milliseconds, and a division takes long.
+        let millis = if self.bucket.parts == 1 { above } else { above.div_ceil(self.bucket.parts) };
+        self.now.saturating_add_millis(millis)
     }
 
     /// Returns what a refund of at most `units` gives back of a charge with this mark, and the bucket after it: only
@@ -181,7 +193,7 @@ impl BurstStanding {
             u128::from(outstanding) * u128::from(self.bucket.parts) / u128::from(self.bucket.unit);
         let given = units.min(self.used()).min(u64::try_from(outstanding).unwrap_or(u64::MAX));
         let level = self.level.saturating_sub(given.saturating_mul(self.bucket.unit));
-        (given, Self { level, ..*self })
+        (given, Self::with_level(self.bucket, level, self.now))
     }
 
     /// Returns the bucket with exactly this many units, or as many as it can hold.
@@ -194,7 +206,10 @@ impl BurstStanding {
     #[must_use]
     #[inline]
     pub const fn all_back(&self) -> ExactInstant {
-        let (whole, parts) = (self.level / self.bucket.parts, self.level % self.bucket.parts);
+        let (whole, parts) = match self.bucket.parts {
+            1 => (self.level, 0),
+            parts => (self.level / parts, self.level % parts),
+        };
         ExactInstant { millis: self.now.saturating_add_millis(whole), parts }
     }
 

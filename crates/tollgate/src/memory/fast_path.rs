@@ -13,7 +13,7 @@ use super::slot::SlotReading;
 use super::stored::{Course, PlacedCounter, SlotStanding, StoredCounter};
 use super::sync::Backoff;
 use super::table::{Table, UnlockedReading};
-use super::time::Time;
+use super::time::{Reading, Time};
 use super::word::{FROZEN, add_level, is_compact, open, succeed};
 use crate::{Charge, Clock, CountDenied, QuotaState, QuotaStates, Timestamp};
 
@@ -61,20 +61,21 @@ impl Table {
                 seen,
                 PlacedCounter::in_its_window(length, state, now)?,
                 now,
+                Reading::Coarse,
                 time,
             )
         } else {
             let bucket = quota.bucket()?;
-            if !time.serves_bucket(bucket) {
-                return None;
-            }
-            let now = time.coarse();
-            self.charge_seen(charge, shard, seen, PlacedCounter::in_bucket(bucket, state, now), now, time)
+            let reading = if time.serves_bucket(bucket) { Reading::Coarse } else { Reading::Precise };
+            let now = time.read(reading);
+            let placed = PlacedCounter::in_bucket(bucket, state, now);
+            self.charge_seen(charge, shard, seen, placed, now, reading, time)
         }
     }
 
     /// Charges a counter that is like this now, unless it has to move or another reading might decide differently.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "inlined, so that nothing is packed and unpacked")]
     fn charge_seen<S: SlotStanding, C: Clock>(
         &self,
         charge: &Charge<'_>,
@@ -82,11 +83,12 @@ impl Table {
         seen: SlotReading<'_>,
         placed: PlacedCounter<S>,
         now: Timestamp,
+        reading: Reading,
         time: &Time<C>,
     ) -> Option<QuotaState> {
         let has_moved = placed.course == Course::MovedBack;
         let outcome = Outcome::of(charge, charge.cost().into(), placed, now);
-        if has_moved || time.doubts(&outcome) {
+        if has_moved || reading == Reading::Coarse && time.doubts(&outcome) {
             return None;
         }
         match self.take(charge, shard, seen, &outcome) {

@@ -24,6 +24,13 @@ const SHORTEST: u64 = 250;
 /// The lag of a coarse reading, in ticks, up to which no unit is counted in a window that is over.
 const DOUBTED: u64 = 12;
 
+/// Which of its two readings a clock gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    Coarse,
+    Precise,
+}
+
 pub(super) struct Time<C> {
     clock: C,
     /// The shortest window that coarse readings serve, in milliseconds.
@@ -41,6 +48,14 @@ impl<C: Clock> Time<C> {
 
     pub(super) fn precise(&self) -> Timestamp {
         clamp(self.clock.now())
+    }
+
+    #[inline(always)]
+    pub(super) fn read(&self, reading: Reading) -> Timestamp {
+        match reading {
+            Reading::Coarse => self.coarse(),
+            Reading::Precise => self.precise(),
+        }
     }
 
     /// The reading by which room is made.
