@@ -140,7 +140,14 @@ impl NamedCharges<'_> {
             CounterOperation::Refund(mark) => {
                 CounterStep::Refund { units, start: mark.time().as_unix_millis() }
             }
-            CounterOperation::Set(used) => CounterStep::Set { used: used.min(Quota::MAX_LIMIT) },
+            CounterOperation::Set(used) => {
+                // A bucket holds up to twice its burst.
+                let most = match windows {
+                    WindowSpec::Burst { .. } => 2 * Quota::MAX_LIMIT,
+                    _ => Quota::MAX_LIMIT,
+                };
+                CounterStep::Set { used: used.min(most) }
+            }
             CounterOperation::Reset => CounterStep::Reset,
         };
         Shape { step, windows }
