@@ -120,8 +120,14 @@ impl QuotaRefund {
             QuotaKind::Window => state.mark() == mark,
             QuotaKind::Burst => mark.time() > state.now(),
             QuotaKind::Sliding => mark.time() + 2 * length > state.now(),
-            // The units of a step leave after the step's last millisecond.
-            _ => mark.time() + length + quota.log_step().unwrap_or_default() > state.now(),
+            // The units of a step leave a window's length after the step's last millisecond.
+            _ => {
+                let step =
+                    quota.log_step().map_or(1, |step| i64::try_from(step.as_millis()).unwrap_or(i64::MAX));
+                let into_step = mark.time().as_unix_millis().rem_euclid(step).unsigned_abs();
+                let last = mark.time() + Duration::from_millis(step.unsigned_abs() - 1 - into_step);
+                last + length > state.now()
+            }
         };
         Self { is_open, state: *state }
     }

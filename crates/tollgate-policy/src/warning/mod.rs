@@ -307,11 +307,11 @@ fn doubtful(quotas: &QuotaLists, cost: &Cost) -> Vec<WarningKind> {
     let mut kinds = Vec::new();
     for list in [&quotas.enforced, &quotas.candidates] {
         for (rule, quota) in list.iter().zip(&list.quotas) {
-            kinds.extend(doubtful_kind(quota.quota()));
             // What an overdraft takes is not bounded by its limit.
             if quota.count_denied() == CountDenied::Overdraft {
                 continue;
             }
+            kinds.extend(doubtful_kind(quota.quota()));
             // A limit of 0 says by itself that all are denied.
             if let Cost::Fixed(cost) = *cost
                 && (1..u64::from(cost)).contains(&quota.quota().capacity())
@@ -337,7 +337,7 @@ fn long_alone<'a>(quotas: impl Iterator<Item = &'a Quota>) -> Option<WarningKind
         // All that matters is that it is long.
         _ => Duration::MAX,
     };
-    let shortest = quotas.min_by_key(length)?;
+    let shortest = quotas.min_by_key(|quota| (length(quota), quota.kind() == QuotaKind::Window))?;
     let is_long = length(&shortest) >= LONG && shortest.limit() > 1 && shortest.kind() == QuotaKind::Window;
     let (quota, burst) = (shortest.clone().into(), 2 * shortest.limit());
     is_long.then_some(WarningKind::LongWindowAlone { quota, burst })

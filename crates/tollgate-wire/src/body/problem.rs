@@ -111,6 +111,9 @@ fn quota_exceeded(counted: &QuotaStates, limit_headers: &LimitHeaders) -> String
             "the cost is above this process's share of {limit}; it can be admitted once the store answers again"
         ),
         None if limit == 0 => format!("the limit is 0: everything is denied{recorded}"),
+        None if state.kind() == QuotaKind::Burst => {
+            format!("the cost is above the burst of {quota} and can never be admitted")
+        }
         None => format!("the cost is above the limit of {quota} and can never be admitted"),
     }
 }

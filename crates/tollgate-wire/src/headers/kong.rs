@@ -5,7 +5,7 @@
 //! year; a quota with another window has no headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate::{CalendarUnit, PolicyQuota, QuotaStates, WindowLength};
+use tollgate::{CalendarUnit, PolicyQuota, QuotaKind, QuotaStates, WindowLength};
 
 use super::text::number;
 
@@ -54,6 +54,8 @@ pub(super) fn write_units(
 /// The place of the quota's unit.
 fn unit(quota: &PolicyQuota) -> Option<usize> {
     match quota.quota().window() {
+        // Its burst is no limit of a unit of time.
+        _ if quota.quota().kind() == QuotaKind::Burst => None,
         WindowLength::Fixed(length) if length.subsec_nanos() == 0 => {
             [1, 60, 60 * 60, 24 * 60 * 60].iter().position(|seconds| *seconds == length.as_secs())
         }

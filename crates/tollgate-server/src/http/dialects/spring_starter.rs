@@ -16,7 +16,7 @@ use jiff::SignedDuration;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
-use tollgate::{Source, Timestamp, whole_seconds};
+use tollgate::{QuotaKind, Source, Timestamp, whole_seconds};
 use tollgate_policy::{Attributes, PolicyDecision};
 use tollgate_wire::headers::{HeaderFormat, window_length};
 
@@ -117,7 +117,12 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
         return Some(reply::json(StatusCode::OK, &SpringAdmission::new(decision)));
     }
     let deciding = decision.quota()?;
-    let (name, limit) = (deciding.policy.name(), deciding.state.limit());
+    let name = deciding.policy.name();
+    // In a window, a bucket admits its limit and not only its burst.
+    let limit = match deciding.state.kind() {
+        QuotaKind::Burst => deciding.quota.quota().limit(),
+        _ => deciding.state.limit(),
+    };
     let window = window_length(deciding.quota, deciding.state)?;
     let status = reply::deny_status(decision);
     let denied = SpringDenial {
