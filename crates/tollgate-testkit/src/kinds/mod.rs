@@ -1,4 +1,4 @@
-//! Quotas that are not fixed windows, judged twice: by [vectors](vectors) of single steps, and by a [ledger](AdmissionLedger)
+//! Quotas that are not fixed windows, judged twice: by vectors of single steps, and by a [ledger](AdmissionLedger)
 //! that knows only what was admitted and when. Random steps of all kinds, taken [side by side](take_side_by_side),
 //! compare one store with another.
 

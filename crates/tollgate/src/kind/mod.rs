@@ -8,9 +8,9 @@
 //! | kind | written | a unit is free again |
 //! |---|---|---|
 //! | window | `100/1m` | when its window ends |
-//! | [burst] | `100/1m~burst:20` | evenly, at the limit's rate |
-//! | [sliding] | `100/1m~sliding` | gradually, in the window after its own |
-//! | [log] | `100/1m~log`, `100/1m~log:1s` | a window's length after it was charged |
+//! | [burst](BurstStanding) | `100/1m~burst:20` | evenly, at the limit's rate |
+//! | [sliding](SlidingStanding) | `100/1m~sliding` | gradually, in the window after its own |
+//! | [log](LogStanding) | `100/1m~log`, `100/1m~log:1s` | a window's length after it was charged |
 
 mod burst;
 mod log;
@@ -27,6 +27,9 @@ pub(crate) use self::sliding::{MAX_COUNT, max_count};
 pub use self::sliding::{SlidingStanding, SlidingState};
 pub use self::window::WindowStanding;
 use crate::{Key, Quota, QuotaKind, Timestamp, Window};
+
+/// How far a clock may step back without a counter leaving its window (rule 12), in milliseconds.
+pub(crate) const STEP: u64 = 1_000;
 
 /// A counter at one time, by the kind of its quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +61,10 @@ impl Standing {
             Self::Window(_) => self,
             Self::Burst(bucket) => Self::Burst(bucket.later(now)),
             Self::Sliding(sliding) => {
-                Self::Sliding(SlidingStanding::at(Some(sliding.state()), quota.window_at(key, now), now))
+                // A clock that has just stepped back leaves a window that has not begun (rule 12).
+                let is_early = (1..=STEP).contains(&sliding.current().start().millis_since(now));
+                let current = if is_early { sliding.current() } else { quota.window_at(key, now) };
+                Self::Sliding(SlidingStanding::at(Some(sliding.state()), current, now))
             }
             Self::Log(log) => Self::Log(Box::new(log.later(now))),
         }
@@ -246,6 +252,43 @@ impl KindStanding for BurstStanding {
     #[inline(always)]
     fn window(&self) -> Option<Window> {
         None
+    }
+}
+
+impl KindStanding for SlidingStanding {
+    #[inline(always)]
+    fn kind(&self) -> QuotaKind {
+        QuotaKind::Sliding
+    }
+
+    #[inline(always)]
+    fn used(&self) -> u64 {
+        self.used()
+    }
+
+    #[inline(always)]
+    fn add(&self, units: u64) -> Self {
+        self.add(units)
+    }
+
+    #[inline(always)]
+    fn next_and_retry(&self, limit: u64, needed: u64) -> (Timestamp, Timestamp) {
+        next_and_retry(self.used(), limit, needed, |target| self.when(target))
+    }
+
+    #[inline(always)]
+    fn reset_at(&self) -> Timestamp {
+        self.reset_at()
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> Mark {
+        self.mark()
+    }
+
+    #[inline(always)]
+    fn window(&self) -> Option<Window> {
+        Some(self.current())
     }
 }
 

@@ -31,6 +31,8 @@ pub struct SlidingStanding {
     /// In milliseconds.
     window: u64,
     now: Timestamp,
+    /// The units that count, rounded up: kept, because a division takes long.
+    used: u64,
 }
 
 /// Returns the largest count of a sliding window of this length, in milliseconds.
@@ -64,15 +66,21 @@ impl SlidingStanding {
             }
             _ => SlidingState { start, current: 0, previous: 0 },
         };
-        Self { state, window, now }
+        Self::of(state, window, now)
+    }
+
+    /// Returns what counts of these units now.
+    #[inline]
+    pub(crate) const fn of(state: SlidingState, window: u64, now: Timestamp) -> Self {
+        let left = window.saturating_sub(now.millis_since(state.start));
+        let used = state.current + (state.previous * left).div_ceil(window);
+        Self { state, window, now, used }
     }
 
     /// Returns the units that count, rounded up.
     #[must_use]
     pub const fn used(&self) -> u64 {
-        let SlidingState { start, current, previous } = self.state;
-        let left = self.window.saturating_sub(self.now.millis_since(start));
-        current + (previous * left).div_ceil(self.window)
+        self.used
     }
 
     /// Returns the window with this many more units.
@@ -85,7 +93,7 @@ impl SlidingStanding {
     #[must_use]
     pub const fn when(&self, target: u64) -> Timestamp {
         let SlidingState { start, current, previous } = self.state;
-        if self.used() <= target {
+        if self.used <= target {
             return self.now;
         }
         let end = start.saturating_add_millis(self.window);
@@ -93,6 +101,9 @@ impl SlidingStanding {
             // Some of the previous units count too many, so there are some.
             let kept = (target - current) * self.window / if previous == 0 { 1 } else { previous };
             return end.saturating_sub_millis(kept);
+        }
+        if target == 0 {
+            return end.saturating_add_millis(self.window);
         }
         let kept = target.saturating_mul(self.window) / current;
         end.saturating_add_millis(self.window.saturating_sub(kept))
@@ -104,10 +115,12 @@ impl SlidingStanding {
         let SlidingState { start, current, previous } = self.state;
         if mark.time() == start {
             let given = units.min(current);
-            (given, Self { state: SlidingState { current: current - given, ..self.state }, ..*self })
+            let state = SlidingState { current: current - given, ..self.state };
+            (given, Self::of(state, self.window, self.now))
         } else if mark.time().saturating_add_millis(self.window) == start {
             let given = units.min(previous);
-            (given, Self { state: SlidingState { previous: previous - given, ..self.state }, ..*self })
+            let state = SlidingState { previous: previous - given, ..self.state };
+            (given, Self::of(state, self.window, self.now))
         } else {
             (0, *self)
         }
@@ -116,8 +129,8 @@ impl SlidingStanding {
     /// Returns the window with exactly this many units, or as many as it can count.
     #[must_use]
     pub fn set(&self, units: u64) -> Self {
-        let none = Self { state: SlidingState { previous: 0, ..self.state }, ..*self };
-        none.with_current(units)
+        let current = units.min(max_count(self.window));
+        Self::of(SlidingState { current, previous: 0, ..self.state }, self.window, self.now)
     }
 
     /// Returns the current window.
@@ -133,7 +146,9 @@ impl SlidingStanding {
 
     fn with_current(&self, current: u64) -> Self {
         let current = current.min(max_count(self.window));
-        Self { state: SlidingState { current, ..self.state }, ..*self }
+        // Units of the current window count as they are.
+        let used = self.used - self.state.current + current;
+        Self { state: SlidingState { current, ..self.state }, used, ..*self }
     }
 
     /// Returns the units in both windows.

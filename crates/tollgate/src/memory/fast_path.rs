@@ -65,6 +65,14 @@ impl Table {
                 time,
             )
         } else {
+            if let Some(window) = quota.sliding_millis() {
+                if !time.is_coarse_enough(window) {
+                    return None;
+                }
+                let now = time.coarse();
+                let placed = PlacedCounter::in_two_windows(window, state, now)?;
+                return self.charge_seen(charge, shard, seen, placed, now, Reading::Coarse, time);
+            }
             let bucket = quota.bucket()?;
             let reading = if time.serves_bucket(bucket) { Reading::Coarse } else { Reading::Precise };
             let now = time.read(reading);

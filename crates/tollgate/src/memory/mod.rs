@@ -176,7 +176,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         MemoryStore { inner: Arc::new(Inner { time: Time::new(self.clock), table }) }
     }
 
-    /// Builds the store with a hook that receives every counter with usage whose window has closed, for example for
+    /// Builds the store with a hook that receives every fixed window with usage that has closed, for example for
     /// billing. Keys are [remembered](Self::remember_keys) for it.
     ///
     /// The hook runs on its own thread behind a queue of this length. It may be slow; if it panics, it is still called

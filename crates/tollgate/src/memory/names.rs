@@ -108,7 +108,11 @@ impl Names {
 
     /// Queues a counter that continues in its next window.
     pub(super) fn tell_of_rollover(&self, counter: &Counter<'_>, state: State) {
+        // Asked first, because a name is copied.
+        let is_window = counter.quota().quota().kind() == QuotaKind::Window;
         if self.closed.is_some()
+            && is_window
+            && state.level > 0
             && let Some(closed) = Name::of(counter).closed(state)
         {
             self.tell(closed);

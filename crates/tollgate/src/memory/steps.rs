@@ -135,13 +135,12 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
     ) -> Result<QuotaStates, Full> {
-        let is_overdraft =
-            |charge: &Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
+        let counts_denials = |charge: &Charge<'_>| charge.counter().quota().count_denied() != CountDenied::No;
         match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge()) {
             Ok(counted) => Ok(counted),
-            // A denial stands, even without room for an overdraft that it would charge. The first step wrote nothing,
-            // so the decision is that of one reading of the clock.
-            Err(_) if charges.iter().any(is_overdraft) => {
+            // A denial stands, even without room for what it would charge: an overdraft, or another entry of a log. The
+            // first step wrote nothing, so the decision is that of one reading of the clock.
+            Err(_) if charges.iter().any(counts_denials) => {
                 self.locked_by(charges, fingerprints, Needs::Room, |step| {
                     step.charge().or_else(|_| step.deny())
                 })

@@ -4,14 +4,11 @@
 //! which the counter surely holds nothing, so that counters are swept without asking which kind they are.
 
 use crate::kind::{
-    Bucket, BurstStanding, ExactInstant, KindStanding, LogEntries, LogStanding, MAX_COUNT, SlidingStanding,
-    SlidingState, Standing, WindowStanding,
+    Bucket, BurstStanding, ExactInstant, KindStanding, LogEntries, LogStanding, MAX_COUNT, STEP,
+    SlidingStanding, SlidingState, Standing, WindowStanding,
 };
 use crate::quota::Series;
 use crate::{Counter, Key, Quota, Timestamp, Window};
-
-/// How far a clock may step back without a counter leaving its window (rule 12).
-pub(super) const STEP: u64 = 1_000;
 
 /// The stored state of a counter: a level, and the time from which it holds nothing.
 ///
@@ -85,6 +82,18 @@ impl PlacedCounter<BurstStanding> {
             Course::Stayed
         };
         Self { standing, course }
+    }
+}
+
+impl PlacedCounter<SlidingStanding> {
+    /// A counter of sliding windows of this length whose current window is open, as nearly always.
+    #[inline(always)]
+    pub(super) fn in_two_windows(window: u64, state: State, now: Timestamp) -> Option<Self> {
+        let state = sliding_state(window, state);
+        let passed = now.as_unix_millis().wrapping_sub(state.start.as_unix_millis()).cast_unsigned();
+        // What is before the start wraps to above.
+        (passed < window)
+            .then(|| Self { standing: SlidingStanding::of(state, window, now), course: Course::Stayed })
     }
 }
 
@@ -237,6 +246,17 @@ impl SlotStanding for LogStanding {
     }
 }
 
+impl SlotStanding for SlidingStanding {
+    const IS_COUNT: bool = false;
+
+    #[inline(always)]
+    fn state(&self) -> State {
+        let SlidingState { start, current, previous } = self.state();
+        let end = start.saturating_add_millis(2 * self.window_millis());
+        State { level: two_counts(current, previous), end }
+    }
+}
+
 impl SlotStanding for Standing {
     const IS_COUNT: bool = false;
 
@@ -244,11 +264,7 @@ impl SlotStanding for Standing {
         match self {
             Self::Window(window) => window.state(),
             Self::Burst(bucket) => state_of_bucket(bucket),
-            Self::Sliding(sliding) => {
-                let SlidingState { start, current, previous } = sliding.state();
-                let end = start.saturating_add_millis(2 * sliding.window_millis());
-                State { level: two_counts(current, previous), end }
-            }
+            Self::Sliding(sliding) => SlotStanding::state(sliding),
             Self::Log(log) => log.state(),
         }
     }

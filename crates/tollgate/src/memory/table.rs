@@ -254,11 +254,11 @@ impl Table {
         let pause = (shards / 16) as i64;
         // Relaxed, here and below: hints.
         let looked_through = self.looked_through.load(Ordering::Relaxed);
-        if self.logs.drop_closed(now, |closed| self.forget_logs(closed)) {
-            return true;
-        }
         if (0..pause).contains(&now.as_unix_millis().saturating_sub(looked_through)) {
             return false;
+        }
+        if self.logs.drop_closed(now, |closed| self.forget_logs(closed)) {
+            return true;
         }
         let first = self.hand.load(Ordering::Relaxed);
         for index in (first..shards).chain(0..first) {

@@ -27,6 +27,8 @@ impl Quota {
             u64::try_from(units).unwrap_or(u64::MAX)
         };
         match &self.series {
+            // What drains is never charged.
+            Series::Burst(BurstSeries { bucket, .. }) if bucket.burst() == 0 => 0,
             Series::Burst(BurstSeries { window, bucket, .. }) => {
                 bucket.burst() + back_after(*window, window - 1)
             }

@@ -47,7 +47,7 @@ const DAY: u64 = 24 * HOUR;
 /// | `100/1m~burst` | the same, at most a hundred at once |
 /// | `rate=10r/s burst=20 nodelay`, `CL.THROTTLE user 20 10 1` | `10/1s~burst:21`, in the notation of nginx and of redis-cell |
 /// | `100/1m~log`, `5000/1h log 1m` | never more than the limit in any minute or hour; the second logs in steps of a minute |
-/// | `100/1m~sliding`, `100 per minute sliding` | about a hundred in any minute, estimated from two windows |
+/// | `100/1m~sliding`, `100 per minute sliding` | a hundred in a minute of the clock, up to 199 in any other, estimated from two windows |
 ///
 /// [`Quota::list`] reads several, `10/minute;100/hour`.
 ///
@@ -281,7 +281,9 @@ impl Quota {
     /// # Ok::<(), tollgate::QuotaError>(())
     /// ```
     pub fn with_burst(self, burst: Option<u64>) -> Result<Self, QuotaError> {
-        let Series::Epoch(window) = self.series else { return Err(QuotaErrorKind::BurstAnchor.into()) };
+        let (Series::Epoch(window) | Series::Burst(BurstSeries { window, .. })) = self.series else {
+            return Err(QuotaErrorKind::BurstAnchor.into());
+        };
         BurstSeries::new(self.limit, window, burst)
             .map(|series| Self { series: Series::Burst(series), ..self })
     }
@@ -524,6 +526,15 @@ impl Quota {
     pub(crate) const fn window_millis(&self) -> Option<u64> {
         match self.series {
             Series::Epoch(window) | Series::Staggered(window) | Series::FirstHit(window) => Some(window),
+            _ => None,
+        }
+    }
+
+    /// The length of sliding windows in milliseconds.
+    #[inline(always)]
+    pub(crate) const fn sliding_millis(&self) -> Option<u64> {
+        match self.series {
+            Series::Sliding { window, .. } => Some(window),
             _ => None,
         }
     }
