@@ -416,7 +416,7 @@ fn denials_before_a_window_opens_are_no_windows() {
     let said = CheckedReport::new(report, Vec::new()).to_string();
     assert!(
         said.contains(
-            "login 0/1m@first_hit\n  denies 7 requests that cost more than the whole limit; waiting does not help\n"
+            "login 0/1m@first_hit\n  denies 7 requests that cost more than it ever admits at once; waiting does not\n    help\n"
         ),
         "{said}"
     );
@@ -431,7 +431,7 @@ fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
         CheckedReport::new(replay(text, None, Options::default(), requests), Vec::new()).to_string()
     };
     let above = said(text, &REQUESTS);
-    let line = "  denies 7 requests that cost more than the whole limit; waiting does not help\n";
+    let line = "  denies 7 requests that cost more than it ever admits at once; waiting does not\n    help\n";
     assert!(above.contains(&format!("  denies in 3 of 3 windows\n{line}")), "{above}");
     let cost = text.replace("cost: 4", "cost: { attribute: units, max: 9 }");
     let mut replay = Replay::new(policies(&cost), None, Options::default()).unwrap();
