@@ -131,7 +131,7 @@ impl Reply {
     /// A counter that counts in no fixed windows, of whose state this is the first number.
     fn standing(&mut self, windows: WindowSpec, first: u64) -> Option<Standing> {
         match windows {
-            WindowSpec::Burst { bucket } => (first <= bucket.highest_level())
+            WindowSpec::Burst { bucket } => (first <= bucket.kept_level())
                 .then(|| Standing::Burst(BurstStanding::with_level(bucket, first, self.now))),
             WindowSpec::Sliding { origin, length } => {
                 let previous = u64::try_from(self.integers.next()?).ok()?;

@@ -70,6 +70,7 @@ impl Group<'_> {
             argument.number(b);
             if let WindowSpec::Burst { bucket } = windows {
                 argument.number(bucket.highest_level().cast_signed());
+                argument.number(bucket.kept_level().cast_signed());
             }
         }
         argument

@@ -471,14 +471,14 @@ fn a_state_that_cannot_be_is_an_error() {
         let (entries, _) = entries(&[request]);
         MergedRequests::new(&entries).read(0, &entries, decode(RespValue::Bulk(packed))?)
     };
-    // A unit takes 600 ms, and the highest level is twice the burst.
+    // A unit takes 600 ms, and no level is kept that does not drain in a window.
     let burst = WindowSpec::Burst { bucket: "100/1m~burst:5".parse::<Quota>().unwrap().bucket().unwrap() };
     let sliding = WindowSpec::Sliding { origin: 7, length: 60_000 };
     let log = WindowSpec::Log { step: 10, length: 60_000 };
     let (latest, earliest) = (NOW / 10, (NOW - 60_000) / 10);
     let possible: &[(WindowSpec, &[i64])] = &[
         (burst, &[0]),
-        (burst, &[6_000]),
+        (burst, &[60_000]),
         (sliding, &[3, 2, 960_007]),
         (sliding, &[1_000_000, 1_000_000, 960_007]),
         (log, &[0]),
@@ -488,7 +488,7 @@ fn a_state_that_cannot_be_is_an_error() {
         read(charge_of_one(5), *windows, numbers).unwrap();
     }
     let impossible: &[(WindowSpec, &[i64])] = &[
-        (burst, &[6_001]),
+        (burst, &[60_001]),
         (burst, &[-3, 0]),
         (burst, &[-4, 0, NOW]),
         (burst, &[0, 0]),

@@ -269,6 +269,20 @@ pub async fn a_step_back_of_any_kind_frees_nothing_and_locks_nobody_out<S: Setta
     }
 }
 
+/// Requests under a smaller burst take nothing from what a larger one has charged to the same counter. A denial under a
+/// burst of 1 lowered 50 used units to 2, so 48 more were admitted.
+pub async fn a_smaller_burst_forgives_nothing<S: SettableClock>(subject: &S) {
+    subject.set_time(Timestamp::from_unix_millis(1_700_000_040_000));
+    let [large, small] = ["60/1h~burst:50", "60/1h~burst:1"].map(quota);
+    let [large, small] = [large, small].map(|quota| PolicyQuota::new("conformance", quota.quota().clone()));
+    let key = Key::from("alice");
+    let charge = async |quota, units| take(subject, Step::Charge(&[Charge::new(quota, &key, units)])).await;
+    assert!(charge(&large, 50).await.has_room());
+    assert!(!charge(&small, 1).await.has_room());
+    assert_eq!(take(subject, Step::Peek(&[Charge::new(&small, &key, 1)])).await.used(), 50);
+    assert!(!charge(&large, 1).await.has_room());
+}
+
 /// A bucket with the largest burst and the finest rate is exact: no product is rounded, in Rust or in a server.
 pub async fn the_largest_bucket_is_exact<S: SettableClock>(subject: &S) {
     const BURST: u64 = Quota::MAX_LIMIT;

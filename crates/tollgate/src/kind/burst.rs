@@ -22,6 +22,8 @@ pub struct Bucket {
     unit: u64,
     parts: u64,
     burst: u64,
+    /// What drains in a window, as a level, or as much of it as a level can be.
+    window: u64,
 }
 
 /// The reason why there is no such bucket.
@@ -75,6 +77,7 @@ impl Bucket {
             // No more than before, because the parts are fewer.
             bucket.unit = u64::try_from(unit.div_ceil(u128::from(bucket.parts))).unwrap_or(bucket.unit);
             bucket.parts = MAX_PARTS;
+            bucket.window = window.saturating_mul(MAX_PARTS).min(2 * MAX_LEVEL);
         }
         Self { burst: bucket.burst.min(bucket.largest_burst()), ..bucket }
     }
@@ -82,7 +85,8 @@ impl Bucket {
     fn reduced(limit: u64, window: u64, burst: u64) -> Self {
         let (burst, limit) = if limit == 0 { (0, 1) } else { (burst, limit) };
         let divisor = greatest_common_divisor(limit, window);
-        Self { unit: window / divisor, parts: limit / divisor, burst }
+        let (unit, parts) = (window / divisor, limit / divisor);
+        Self { unit, parts, burst, window: window.saturating_mul(parts).min(2 * MAX_LEVEL) }
     }
 
     fn largest_burst(&self) -> u64 {
@@ -108,18 +112,26 @@ impl Bucket {
         self.burst
     }
 
-    /// Returns the highest level: twice the burst, which charges that do not ask for room can reach. A clock that has
-    /// stepped back leaves no more than that either.
+    /// Returns the highest level that charges reach which do not ask for room: twice the burst.
     #[must_use]
     pub const fn highest_level(&self) -> u64 {
         // A bucket for nothing still drains what an earlier limit admitted.
         2 * if self.burst == 0 { self.unit } else { self.burst * self.unit }
     }
+
+    /// Returns the highest level that is kept: twice the burst, or what drains in a window if that is more. Above it, the
+    /// clock has stepped back, and the level falls to twice the burst. Below it, a request with a larger burst may have
+    /// charged the same counter.
+    #[must_use]
+    pub const fn kept_level(&self) -> u64 {
+        let highest = self.highest_level();
+        if self.window > highest { self.window } else { highest }
+    }
 }
 
 impl BurstStanding {
     /// Returns the bucket now, if all units are back at that instant, and whether it had to be brought back to its
-    /// [highest level](Bucket::highest_level).
+    /// [highest level](Bucket::highest_level), because it was above what is [kept](Bucket::kept_level).
     #[must_use]
     #[inline]
     pub fn at(bucket: Bucket, all_back: ExactInstant, now: Timestamp) -> (Self, bool) {
@@ -128,14 +140,15 @@ impl BurstStanding {
             Ok(whole) => whole.saturating_mul(bucket.parts).saturating_add(all_back.parts),
             Err(_) => 0,
         };
-        (Self::with_level(bucket, level, now), level > bucket.highest_level())
+        let is_above = level > bucket.kept_level();
+        (Self::with_level(bucket, if is_above { bucket.highest_level() } else { level }, now), is_above)
     }
 
     /// Returns the bucket with this level, in parts of a millisecond.
     #[must_use]
     #[inline]
     pub fn with_level(bucket: Bucket, level: u64, now: Timestamp) -> Self {
-        let level = level.min(bucket.highest_level());
+        let level = level.min(bucket.kept_level());
         Self { bucket, now, level, used: level.div_ceil(bucket.unit) }
     }
 
@@ -170,7 +183,7 @@ impl BurstStanding {
             // Whole units are added, so usage needs no division.
             Self { level, used: self.used + units, ..*self }
         } else {
-            Self::with_level(self.bucket, level, self.now)
+            Self::with_level(self.bucket, self.bucket.highest_level().max(self.level), self.now)
         }
     }
 
@@ -199,7 +212,8 @@ impl BurstStanding {
     /// Returns the bucket with exactly this many units, or as many as it can hold.
     #[must_use]
     pub fn set(&self, units: u64) -> Self {
-        Self::with_level(self.bucket, units.saturating_mul(self.bucket.unit), self.now)
+        let level = units.saturating_mul(self.bucket.unit).min(self.bucket.highest_level());
+        Self::with_level(self.bucket, level, self.now)
     }
 
     /// Returns the instant at which all units are back.

@@ -11,8 +11,8 @@ for group = 1, #ARGV do
   for i = 1, counters do
     if i > 1 then spelt, one, other, windows, a, b, at = from_packed('<sddsdd', ARGV[group], at) end
     unit = spelt + 0
-    local kind, highest = (windows == 'burst' or windows == 'sliding' or windows == 'log') and windows, nil
-    if windows == 'burst' then highest, at = from_packed('<d', ARGV[group], at) end
+    local kind, highest, kept = (windows == 'burst' or windows == 'sliding' or windows == 'log') and windows, nil, nil
+    if windows == 'burst' then highest, kept, at = from_packed('<dd', ARGV[group], at) end
     local is_open = windows == 'open'
     if windows == 'grid' or is_open then
       windows, start = 'grid', now - (now - a) % b
@@ -33,7 +33,7 @@ for group = 1, #ARGV do
       asked = asked or {}
       asked[i] = { unit, one, other, windows, expiry, length }
       if kind then
-        asked[i].kind, asked[i].a, asked[i].b, asked[i].highest = kind, a, b, highest
+        asked[i].kind, asked[i].a, asked[i].b, asked[i].highest, asked[i].kept = kind, a, b, highest, kept
         asked[i].unit, asked[i].one, asked[i].other = unit, one, other
       end
     end

@@ -22,8 +22,8 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
   -- has removed its expiry.
 
   -- Returns a bucket: how much is used, and its level, the time until all units are back in parts of a millisecond.
-  -- Returns nil if the value is none. A level above the highest is lowered, which a step has to write.
-  local function bucket(value, unit_time, parts, highest)
+  -- Returns nil if the value is none. A level above what is kept is lowered to the highest, which a step has to write.
+  local function bucket(value, unit_time, parts, highest, kept)
     if not value then return { used = 0, level = 0 } end
     if type(value) ~= 'string' then return nil end
     local whole, digits = string.match(value, '^(%d+)%.?(%d*)$')
@@ -32,7 +32,7 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
     -- Rounded up when it was written, so rounding down gives the parts exactly.
     if digits ~= '' then level = level + math.floor(digits * parts / 1e7) end
     if level <= 0 then return { used = 0, level = 0, exists = true, is_moved = now > whole + 1 + GRACE } end
-    local is_moved = level > highest
+    local is_moved = level > kept
     if is_moved then level = highest end
     return { used = math.ceil(level / unit_time), level = level, exists = true, is_moved = is_moved }
   end
@@ -97,7 +97,7 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
 
   -- Returns the counter that has this value, or none.
   local function counter_of(value, asked)
-    if asked.kind == 'burst' then return bucket(value, asked.a, asked.b, asked.highest) end
+    if asked.kind == 'burst' then return bucket(value, asked.a, asked.b, asked.highest, asked.kept) end
     if asked.kind == 'log' then return log(value, asked.a, asked.b) end
     asked.most = asked.most or math.min(1000000, math.floor(4503599627370496 / asked.b))
     return sliding(value, asked.a, asked.b, asked.most)
@@ -113,7 +113,8 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
   local function write(key, asked, counter, more)
     if more == 0 and not counter.is_moved then return end
     if asked.kind == 'burst' then
-      local level = math.max(0, math.min(counter.level + more * asked.a, asked.highest))
+      local most = math.max(asked.highest, counter.level)
+      local level = math.max(0, math.min(counter.level + more * asked.a, most))
       if level == 0 then return call('DEL', key) end
       local parts = level % asked.b
       local whole = now + (level - parts) / asked.b

@@ -20,7 +20,7 @@
 --              grid: each b ms, one of them from a on;  open: the same, and the one from a on is probably open;
 --              first_hit: b ms from the first unit;  given: from a to b;
 --              named: from a to b, and the key names the window;
---              burst: a unit takes a / b ms, and the highest level follows;
+--              burst: a unit takes a / b ms; the highest level and the highest that is kept follow;
 --              sliding: each b ms, one of them from a on;  log: in steps of a ms, for b ms after a step's last one
 --
 -- The reply is a flat list of integers, which is cheaper to write and to read than a nested one. It has the time, then

@@ -76,7 +76,7 @@ impl Contents {
             Self::Window { .. } => vec![standing(self.clone(), false)],
             Self::Bucket { millis, part, parts } => {
                 let rate = Rate::of(terms);
-                let highest = rate.highest(terms);
+                let (highest, kept) = (rate.highest(terms), rate.kept(terms));
                 let scaled = i128::from(*part) * rate.parts;
                 let least = scaled.div_euclid(i128::from(*parts));
                 let is_exact = scaled % i128::from(*parts) == 0 || rate.parts == i128::from(*parts);
@@ -84,7 +84,7 @@ impl Contents {
                 let with_part = |part: i128| {
                     let level = (i128::from(millis - now) * rate.parts + part).max(0);
                     let level = if *millis < now { 0 } else { level };
-                    standing(rate.bucket(now, level.min(highest)), level > highest)
+                    standing(rate.bucket(now, if level > kept { highest } else { level }), level > kept)
                 };
                 (least..=most).map(with_part).collect()
             }
@@ -196,8 +196,9 @@ impl Contents {
             Self::Window { used, .. } => *used = used.saturating_add(units).min(LARGEST),
             Self::Bucket { .. } => {
                 let rate = Rate::of(terms);
-                let level = self.level(&rate, now) + i128::from(units) * rate.unit;
-                return rate.bucket(now, level.min(rate.highest(terms)));
+                let before = self.level(&rate, now);
+                let most = before.max(rate.highest(terms));
+                return rate.bucket(now, (before + i128::from(units) * rate.unit).min(most));
             }
             Self::Sliding { current, .. } => {
                 *current = current.saturating_add(units).min(largest_sliding(terms));
@@ -314,6 +315,12 @@ impl Rate {
 
     fn highest(&self, terms: &Terms) -> i128 {
         2 * self.unit * i128::from(terms.capacity().max(1))
+    }
+
+    /// Above this, only a clock that has stepped back explains a level.
+    fn kept(&self, terms: &Terms) -> i128 {
+        let in_a_window = i128::from(terms.cut.length().unwrap_or(1)) * self.parts;
+        self.highest(terms).max(in_a_window)
     }
 
     /// A bucket of which so many parts are missing now.
