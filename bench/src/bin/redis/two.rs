@@ -57,7 +57,7 @@ impl Two {
         let key = format!("both-{}", USED_UP.fetch_add(1, Relaxed));
         let once = || Course::once(&vec![key.clone(); LIMIT as usize]);
         let Tally { admitted, .. } = self.together(once, |process| &process.limited, callers, length)?;
-        ensure!(admitted == LIMIT.into(), "{admitted} of {LIMIT} admitted");
+        ensure!(admitted == u64::from(LIMIT), "{admitted} of {LIMIT} admitted");
         self.together(|| Course::endless(keys), |process| &process.endless, callers, length)
     }
 
