@@ -126,6 +126,6 @@ impl Asker for Plain {
 }
 
 /// Connects as the client's documentation shows: one connection, and a clone of it for every caller.
-async fn connect(store: &Store) -> Result<MultiplexedConnection> {
+pub(crate) async fn connect(store: &Store) -> Result<MultiplexedConnection> {
     Ok(Client::open(store.url())?.get_multiplexed_async_connection().await?)
 }

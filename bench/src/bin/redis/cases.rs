@@ -16,6 +16,7 @@ use crate::course::{Course, Tally, runtime};
 use crate::delay::{self, Far};
 use crate::figures::Figure;
 use crate::http::{Peer, Services};
+use crate::kinds::{Counting, Kinds};
 use crate::store::Store;
 use crate::two::Two;
 
@@ -50,6 +51,10 @@ enum Kind {
     TwoFarProcesses(usize),
     /// 64 callers, one key that has used up its limit.
     Denied,
+    /// This many callers, and a hundred thousand keys, compared with a peer that counts in the same way.
+    Counting(Counting, usize),
+    /// The same with 64 callers, compared with fixed windows.
+    CountingOverWindows(Counting),
     Http(Peer),
     Bytes,
 }
@@ -83,6 +88,26 @@ const CASES: &[Case] = &[
     case(&[("redis/delay/hot", Figure::Rate)], "no delay", Kind::Delay(1)),
     case(&[("redis/two-processes/near", Figure::Rate)], "one process", Kind::TwoProcesses(64)),
     case(&[("redis/two-processes/far", Figure::Rate)], "one process", Kind::TwoFarProcesses(64)),
+    counting(
+        &[("redis/burst/64", Figure::Rate), ("redis/burst-store-cpu/64", Figure::StoreMicros)],
+        Kind::Counting(Counting::Burst, 64),
+    ),
+    counting(&[("redis/burst/256", Figure::Rate)], Kind::Counting(Counting::Burst, 256)),
+    case(
+        &[("redis/burst-over-window/64", Figure::StoreMicros)],
+        "window",
+        Kind::CountingOverWindows(Counting::Burst),
+    ),
+    counting(
+        &[("redis/sliding/64", Figure::Rate), ("redis/sliding-store-cpu/64", Figure::StoreMicros)],
+        Kind::Counting(Counting::Sliding, 64),
+    ),
+    counting(&[("redis/sliding/256", Figure::Rate)], Kind::Counting(Counting::Sliding, 256)),
+    case(
+        &[("redis/sliding-over-window/64", Figure::StoreMicros)],
+        "window",
+        Kind::CountingOverWindows(Counting::Sliding),
+    ),
     case(&[("redis/http/64", Figure::Rate)], "limitador", Kind::Http(Peer::Limitador)),
     case(&[("redis/http-floor/64", Figure::Rate)], "hyper", Kind::Http(Peer::Hyper)),
     case(&[("redis/bytes", Figure::Bytes)], "SET PX", Kind::Bytes),
@@ -91,6 +116,15 @@ const CASES: &[Case] = &[
 /// Compares with one call of a script for each decision.
 const fn calls(results: &'static [(&'static str, Figure)], kind: Kind) -> Case {
     Case { also: Some(("store_calls", Figure::StoreCalls)), ..case(results, SCRIPT, kind) }
+}
+
+/// Compares with one call of a peer's script for each decision.
+const fn counting(results: &'static [(&'static str, Figure)], kind: Kind) -> Case {
+    let peer = match kind {
+        Kind::Counting(Counting::Burst, _) => "redis_rate",
+        _ => "upstash",
+    };
+    Case { peer, ..calls(results, kind) }
 }
 
 const fn case(results: &'static [(&'static str, Figure)], peer: &'static str, kind: Kind) -> Case {
@@ -110,6 +144,7 @@ pub(crate) struct Cases {
     far: Option<Far>,
     two: Option<Two>,
     two_far: Option<Two>,
+    kinds: Option<Kinds>,
     services: Option<Services>,
     // Dropped after everything that has connections.
     runtime: Runtime,
@@ -144,6 +179,8 @@ impl Cases {
         let runtime = runtime()?;
         let _inside = runtime.enter();
         let slots = with_slots.map(|store| Slots::new(store, &runtime)).transpose()?;
+        let kinds = has(|kind| matches!(kind, Kind::Counting(..) | Kind::CountingOverWindows(_)));
+        let kinds = kinds.then(|| Kinds::start(&store, &runtime)).transpose()?;
         let far = has(|kind| matches!(kind, Kind::Delay(_))).then(|| Far::new(&store)).transpose()?;
         Ok(Self {
             chosen,
@@ -157,6 +194,7 @@ impl Cases {
             far,
             two,
             two_far,
+            kinds,
             services,
             runtime,
             store,
@@ -189,10 +227,15 @@ impl Cases {
             Kind::Delay(keys) => {
                 let Far { ours, .. } = self.far.as_ref().context("there is no proxy")?.turn(side);
                 let keys = self.keys.get(..keys).context("there are not so many keys")?;
-                self.ours(ours, keys, delay::CALLERS, length)
+                self.admitted_by(ours, &self.store, keys, delay::CALLERS, length)
             }
             Kind::TwoProcesses(callers) => self.two(side, self.two.as_ref(), callers, length),
             Kind::TwoFarProcesses(callers) => self.two(side, self.two_far.as_ref(), callers, length),
+            Kind::Counting(counting, callers) => self.counting(side, counting, callers, length),
+            Kind::CountingOverWindows(counting) => {
+                let ours = if side == Side::Ours { self.kinds()?.ours(counting) } else { &self.ours };
+                self.admitted_by(ours, &self.store, &self.keys, 64, length)
+            }
             Kind::Denied => self.denied(side, &["denied".to_owned()], length),
             Kind::Lone => self.lone(side, &self.increment, length),
             Kind::LoneScript => self.lone(side, &self.script, length),
@@ -213,24 +256,42 @@ impl Cases {
         callers: usize,
         length: Duration,
     ) -> Result<Vec<(Figure, f64)>> {
-        let course = Course::endless(keys);
-        let (tally, measured) = match side {
-            Side::Ours => self.crowd(ours, store, &course, callers, length),
-            Side::Peer => self.crowd(script, store, &course, callers, length),
-        }?;
-        expect_all_admitted(&tally)?;
-        Ok(measured)
+        match side {
+            Side::Ours => self.admitted_by(ours, store, keys, callers, length),
+            Side::Peer => self.admitted_by(script, store, keys, callers, length),
+        }
     }
 
-    /// Measures ours, whichever side it is.
-    fn ours(
+    fn counting(
         &self,
-        ours: &Ours,
+        side: Side,
+        counting: Counting,
+        callers: usize,
+        length: Duration,
+    ) -> Result<Vec<(Figure, f64)>> {
+        let (kinds, store, keys) = (self.kinds()?, &self.store, &self.keys);
+        match (side, counting) {
+            (Side::Ours, _) => self.admitted_by(kinds.ours(counting), store, keys, callers, length),
+            (Side::Peer, Counting::Burst) => {
+                self.admitted_by(&kinds.redis_rate, store, keys, callers, length)
+            }
+            (Side::Peer, Counting::Sliding) => self.admitted_by(&kinds.upstash, store, keys, callers, length),
+        }
+    }
+
+    fn kinds(&self) -> Result<&Kinds> {
+        self.kinds.as_ref().context("the other kinds were not started")
+    }
+
+    fn admitted_by(
+        &self,
+        asker: &impl Asker,
+        store: &Store,
         keys: &[String],
         callers: usize,
         length: Duration,
     ) -> Result<Vec<(Figure, f64)>> {
-        let (tally, measured) = self.crowd(ours, &self.store, &Course::endless(keys), callers, length)?;
+        let (tally, measured) = self.crowd(asker, store, &Course::endless(keys), callers, length)?;
         expect_all_admitted(&tally)?;
         Ok(measured)
     }

@@ -11,6 +11,7 @@ mod course;
 mod delay;
 mod figures;
 mod http;
+mod kinds;
 mod store;
 mod two;
 
