@@ -90,6 +90,25 @@ fn without_a_denial_they_say_how_much_room_is_left() {
     assert_eq!(good, "The limit that comes closest is 5/1m of `login`: a client used 2 of 5.");
 }
 
+/// Requests of a clock's minute were compared with the limit, so a bucket with a small burst seemed to have much room,
+/// and a log that was nearly full seemed half empty.
+#[test]
+fn the_room_of_other_kinds_is_what_they_have_left() {
+    let closest = |quota: &str, log: Log<'_>| opening(&LOGIN.replace("1/1m", quota), log)[2].clone();
+    let bucket = closest("60/1m~burst:5", &[A, A, A, B]);
+    assert_eq!(
+        bucket,
+        "The limit that comes closest is 60/1m~burst:5 of `login`: a client used 1 of a burst of 5."
+    );
+    let around_an_edge = [[OTHER; 8].as_slice(), &[A; 4]].concat();
+    for (quota, used) in [("5/10s~log", 4), ("5/10s~sliding", 4), ("5/10s", 2)] {
+        assert_eq!(
+            closest(quota, &around_an_edge),
+            format!("The limit that comes closest is {quota} of `login`: a client used {used} of 5.")
+        );
+    }
+}
+
 #[test]
 fn a_policy_on_trial_is_judged_by_what_it_would_deny() {
     let [what, whom, _] = opening(TRIAL, &[A, A, B]);

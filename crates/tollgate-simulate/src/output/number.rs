@@ -29,11 +29,11 @@ pub(crate) const fn about(one_client_in: u64) -> &'static str {
     if one_client_in > 1 { "about " } else { "" }
 }
 
-/// Writes how tight a limit is.
-pub(crate) fn most_in_a_window(most: Quantiles) -> String {
+/// Writes how tight a limit is. The interval is a window, or what stands for one.
+pub(crate) fn most_in_one(interval: &str, most: Quantiles) -> String {
     let [p50, p90, p99, p999, max] = [most.p50, most.p90, most.p99, most.p999, most.max].map(grouped);
     format!(
-        "the most that a client requests in one window: half of the clients at most {p50}, 90 % {p90}, 99 % {p99}, \
+        "the most that a client requests in one {interval}: half of the clients at most {p50}, 90 % {p90}, 99 % {p99}, \
          99.9 % {p999}, all {max}"
     )
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::number::{DAY, about, counted, grouped, lasting, moment, most_in_a_window};
+use super::number::{DAY, about, counted, grouped, lasting, moment, most_in_one};
 use super::read::read_section;
 use super::screen::Screen;
 use super::section::{Cell, Column, Table};
@@ -114,7 +114,7 @@ fn quota(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
         }
     }
     if let Some(most) = quota.most {
-        screen.line(2, most_in_a_window(most));
+        screen.line(2, most_in_one("window", most));
     }
 }
 

@@ -12,6 +12,7 @@ mod status;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tollgate::QuotaKind;
 use tollgate_policy::Identity;
 
 pub(crate) use self::clientless::Clientless;
@@ -185,9 +186,14 @@ pub struct QuotaReport {
     pub curve: Curve,
     /// The denials of other kinds with the same limit.
     pub kinds: Vec<TriedKind>,
-    /// The most that it may admit in one window.
     #[serde(skip)]
-    pub(crate) most_in_window: u64,
+    pub(crate) kind: QuotaKind,
+    /// The most that it admits at once.
+    #[serde(skip)]
+    pub(crate) capacity: u64,
+    /// The most units that one client had in use at once.
+    #[serde(skip)]
+    pub(crate) most_used: u64,
 }
 
 /// The distribution of values: half of them are at most `p50`, and so on.
@@ -350,7 +356,17 @@ impl QuotaReport {
     /// Returns whether clients ask for more than the limit in one window, and yet it denies nothing: other quotas
     /// denied it first.
     pub(crate) fn is_spared(&self) -> bool {
-        self.denied == 0 && self.most.is_some_and(|most| most.max > self.most_in_window)
+        let most_admitted = match self.kind {
+            // A full bucket, and what drains while the window lasts.
+            QuotaKind::Burst => self.curve.replayed.saturating_add(self.capacity),
+            _ => self.curve.replayed,
+        };
+        self.denied == 0 && self.most.is_some_and(|most| most.max > most_admitted)
+    }
+
+    /// Returns whether it counts in windows. Others have none: their figures are of intervals as long as a window.
+    pub(crate) const fn has_windows(&self) -> bool {
+        matches!(self.kind, QuotaKind::Window | QuotaKind::Sliding)
     }
 
     /// Written as in a file, with its place if an override has it.

@@ -1,5 +1,7 @@
 //! How tight each limit is.
 
+use tollgate::QuotaKind;
+
 use super::cell::HtmlCell;
 use super::moment::length;
 use super::table::HtmlTable;
@@ -10,6 +12,15 @@ use crate::report::Report;
 /// Bytes that the rows may take.
 const MAX_BYTES: usize = 80_000;
 
+/// What the columns are.
+const ABOUT_WINDOWS: &str = "Half of all clients ask for at most p50 in their busiest window, 99 of 100 for at most p99, and none for more than max. Burst: \
+     the most admitted in any interval as long as a window, in times the limit.";
+
+/// The same where a bucket or a log has no windows.
+const ABOUT_OTHERS: &str = "Half of all clients ask for at most p50 in their busiest window, 99 of 100 for at most p99, and none for more than max. Burst: \
+     the most admitted in any interval as long as a window, in times the limit. Buckets and logs have no windows; for them, the \
+     figures are those of intervals of the same length by the clock.";
+
 /// The table, if a quota was asked for anything.
 pub(crate) fn tightness(report: &Report) -> String {
     if quotas(report).all(|(_, quota)| quota.requests == 0) {
@@ -18,14 +29,17 @@ pub(crate) fn tightness(report: &Report) -> String {
     let has_above_limit = quotas(report).any(|(_, quota)| quota.above_limit > 0);
     let has_bursts = quotas(report).any(|(_, quota)| quota.burst.is_some());
     let mut titles = vec!["policy", "quota", "denied"];
-    titles.extend(has_above_limit.then_some("above the limit"));
+    let has_buckets = quotas(report).any(|(_, quota)| quota.kind == QuotaKind::Burst);
+    let above = if has_buckets { "above the limit or burst" } else { "above the limit" };
+    titles.extend(has_above_limit.then_some(above));
     titles.extend(["windows with denials", "longest wait", "p50", "p90", "p99", "p99.9", "max"]);
     titles.extend(has_bursts.then_some("burst"));
     let mut table = HtmlTable::new("How tight each limit is", &titles, 2)
-        .about(
-            "Half of all clients ask for at most p50 in their busiest window, 99 of 100 for at most p99, and none for more than \
-             max. Burst: the most admitted in any interval as long as a window, in times the limit.",
-        )
+        .about(if quotas(report).all(|(_, quota)| quota.has_windows()) {
+            ABOUT_WINDOWS
+        } else {
+            ABOUT_OTHERS
+        })
         .things("quotas", MAX_BYTES);
     for (policy, quota) in quotas(report) {
         let spread =

@@ -1,5 +1,7 @@
 //! Whether the denials are good: by gates, by the policies before, and by what the log says of the denied requests.
 
+use tollgate::QuotaKind;
+
 use super::in_log::{ended_in_log, in_log};
 use super::{NAMED, busiest_trial, denials_of_trial, listed};
 use crate::gate::{GateResult, GateVerdict};
@@ -103,17 +105,19 @@ fn room(report: &Report) -> Option<String> {
     let quotas = policies.flat_map(|policy| policy.quotas.iter().map(move |quota| (policy, quota)));
     let used = quotas.filter_map(|(policy, quota)| Some((policy, quota, share_used(quota)?)));
     let (policy, quota, _) = used.max_by(|(.., a), (.., b)| a.total_cmp(b))?;
+    let burst = if quota.kind == QuotaKind::Burst { "a burst of " } else { "" };
     Some(format!(
-        "The limit that comes closest is {} of {}: a client used {} of {}.",
+        "The limit that comes closest is {} of {}: a client used {} of {burst}{}.",
         quota.quota,
         code(&policy.title()),
-        grouped(quota.most?.max),
-        grouped(quota.curve.replayed)
+        grouped(quota.most_used),
+        grouped(quota.capacity)
     ))
 }
 
-/// The share of a limit that the busiest client asks for in one window.
+/// The share of a limit, or of a burst, that a client had in use at once.
 fn share_used(quota: &QuotaReport) -> Option<f64> {
-    let (most, limit) = (quota.most?.max, quota.curve.replayed);
-    (quota.limit_attribute.is_none() && most <= limit && limit > 0).then(|| most as f64 / limit as f64)
+    let (used, capacity) = (quota.most_used, quota.capacity);
+    let is_known = quota.limit_attribute.is_none() && used > 0 && used <= capacity;
+    is_known.then(|| used as f64 / capacity as f64)
 }

@@ -1,6 +1,6 @@
 //! How tight each quota is, and what other limits and kinds would deny.
 
-use crate::output::number::{counted, grouped, lasting, most_in_a_window};
+use crate::output::number::{counted, grouped, lasting, most_in_one};
 use crate::output::screen::Screen;
 use crate::output::text_table::TextTable;
 use crate::output::{curve, kinds};
@@ -24,7 +24,8 @@ pub(super) fn sections(screen: &mut Screen, report: &Report) {
 fn tightness(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
     screen.section(format_args!("{} {}", policy.title(), quota.title()));
     if let Some(most) = quota.most {
-        screen.line(2, most_in_a_window(most));
+        let interval = if quota.has_windows() { "window" } else { "interval of its length by the clock" };
+        screen.line(2, most_in_one(interval, most));
         if quota.is_spared() {
             screen.line(2, "other quotas denied everything that it would have denied");
         }
@@ -68,7 +69,10 @@ fn denials(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
     let wait = format!("; the longest wait is {}", lasting(longest_wait));
     if denied_windows > 0 {
         let wait = if waiting == 0 { "" } else { &wait };
-        let windows = counted(windows, "window");
+        let windows = match quota.has_windows() {
+            true => counted(windows, "window"),
+            false => counted(windows, "interval") + " of its length",
+        };
         screen.line(2, format_args!("denies in {} of {windows}{wait}", grouped(denied_windows)));
     } else if waiting > 0 {
         let whose = match policy.one_client_in {

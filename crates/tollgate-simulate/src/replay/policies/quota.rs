@@ -28,6 +28,8 @@ pub(crate) struct QuotaTrack {
     /// Units asked for in each window that is over. If only some clients are followed, each stands for several.
     pub(crate) windows: Histogram,
     pub(crate) longest_wait: Duration,
+    /// The most units that were in use at once, under its own limit.
+    pub(crate) most_used: u64,
     pub(crate) burst: Burst,
     clients: PerClient<ClientWindows>,
 }
@@ -68,6 +70,7 @@ impl QuotaTrack {
             denied_windows: 0,
             windows: Histogram::default(),
             longest_wait: Duration::ZERO,
+            most_used: 0,
             burst: Burst::default(),
             clients: PerClient::default(),
         }
@@ -76,6 +79,7 @@ impl QuotaTrack {
     pub(crate) fn note(&mut self, seen: QuotaRequest<'_>) {
         let QuotaRequest { client, one_in, cost, quota, state } = seen;
         self.requests += 1;
+        self.most_used = self.most_used.max(state.used());
         if !state.has_room() {
             self.denied += 1;
             self.above_limit += u64::from(state.reason() == Some(Reason::CostExceedsLimit));

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use tollgate::QuotaKind;
-
 use crate::curve::{Curve, Others, Point};
 use crate::followed::FollowedClients;
 use crate::histogram::Histogram;
@@ -58,11 +56,9 @@ impl Noter {
             burst: quota.burst.most().filter(|_| limit > 0),
             curve: self.curve(track, place, &maxima, denied_clients)?,
             kinds: self.kinds(track, place, denied_clients)?,
-            most_in_window: match quota.quota.quota().kind() {
-                // A full bucket, and what drains while the window lasts.
-                QuotaKind::Burst => limit.saturating_add(quota.quota.quota().capacity()),
-                _ => limit,
-            },
+            kind: quota.quota.quota().kind(),
+            capacity: quota.quota.quota().capacity(),
+            most_used: quota.most_used,
         })
     }
 
