@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use prost_types::Duration;
-use tollgate::{CalendarUnit, Quota, QuotaKind, QuotaStates, WindowLength, whole_seconds};
+use tollgate::{CalendarUnit, Quota, QuotaStates, WindowLength, whole_seconds};
 use tollgate_envoy::{Code, Unit};
 use tollgate_policy::{PolicyDecision, QuotaStanding};
 use tollgate_wire::headers::PolicyHeaders;
@@ -41,10 +41,8 @@ fn status(decision: &PolicyDecision) -> DescriptorStatus {
         return DescriptorStatus { code, ..DescriptorStatus::default() };
     };
     let limit = RateLimit {
-        requests_per_unit: saturated(match state.kind() {
-            QuotaKind::Burst => quota.quota().limit(),
-            _ => state.limit(),
-        }),
+        // As the headers have it: of a bucket not its burst, and in an outage not the share of this process.
+        requests_per_unit: saturated(quota.quota().limit()),
         unit: unit(quota.quota()),
         name: policy.name().to_owned(),
     };

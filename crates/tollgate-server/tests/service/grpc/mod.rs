@@ -6,4 +6,5 @@ mod access;
 mod calls;
 mod hostile;
 mod imported;
+mod kinds;
 mod services;
