@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::decide::{Outcome, at_most, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::logs::{LogGuards, log_entries, places, places_for_another};
+use super::logs::{LogGuards, log_entries, places, places_with_another};
 use super::slot::Slot;
 use super::stored::{Course, PlacedCounter, SlotStanding, StoredCounter};
 use super::table::{Guards, Table};
@@ -40,10 +40,8 @@ struct HeldCounter<'a> {
     stored: StoredCounter,
     /// Whether a slot can be had.
     has_room: bool,
-    /// The number of entries that it has as a log; `None` if it has a slot.
-    logged: Option<usize>,
-    /// The places of the cap that this step has taken for it as a log.
-    taken: usize,
+    /// The places of the cap that are taken for it as a log; `None` if it has a slot.
+    places: Option<usize>,
 }
 
 /// Whether a step may need slots for new counters.
@@ -81,8 +79,7 @@ impl<'a> LockedStep<'a> {
                     slot: None,
                     stored: StoredCounter::Absent { dropped_until: Timestamp::from_unix_millis(i64::MIN) },
                     has_room: true,
-                    logged: is_log.then_some(0),
-                    taken: 0,
+                    places: is_log.then_some(0),
                 });
                 held.len() - 1
             })
@@ -90,7 +87,7 @@ impl<'a> LockedStep<'a> {
         let indices = indices.collect();
         // From here on, a panic, such as in a user's clock, gives everything back.
         let guards = table.lock(fingerprints);
-        let logs = held.iter().filter(|held| held.logged.is_some()).map(|held| held.fingerprint);
+        let logs = held.iter().filter(|held| held.places.is_some()).map(|held| held.fingerprint);
         let logs = table.logs.lock_all(logs);
         let coarse = time.coarse();
         let mut step =
@@ -117,7 +114,7 @@ impl<'a> LockedStep<'a> {
     fn make_room(&mut self) {
         for (shard, guard) in self.guards.iter() {
             let is_new = |held: &&mut HeldCounter<'_>| {
-                held.shard == *shard && held.logged.is_none() && guard.find(held.fingerprint).is_none()
+                held.shard == *shard && held.places.is_none() && guard.find(held.fingerprint).is_none()
             };
             let mut new: SmallVec<[&mut HeldCounter<'_>; 2]> = self.held.iter_mut().filter(is_new).collect();
             if new.is_empty() {
@@ -131,10 +128,10 @@ impl<'a> LockedStep<'a> {
 
     fn freeze(&mut self) {
         for held in &mut self.held {
-            if let Some(logged) = &mut held.logged {
+            if let Some(taken) = &mut held.places {
                 let log = self.logs.of(held.fingerprint).and_then(|logs| logs.get(&held.fingerprint));
                 let entries = log.map(|log| log.entries.clone()).unwrap_or_default();
-                *logged = entries.len();
+                *taken = places(entries.len());
                 held.stored = StoredCounter::Log(Box::new(entries));
                 continue;
             }
@@ -162,7 +159,11 @@ impl<'a> LockedStep<'a> {
         let admitted = is_admitted(&self.outcomes);
         let units = self.units(admitted);
         // An admission needs room for all of its counters, a denial only for those that it charges.
-        self.take_room(&units, |held| admitted || units[held] > 0)?;
+        self.take_room(
+            |held| admitted || units[held] > 0,
+            |held| units[held] > 0,
+            |standing| places_with_another(standing),
+        )?;
         Ok(self.take(&units))
     }
 
@@ -174,8 +175,8 @@ impl<'a> LockedStep<'a> {
         let mut units = self.units(false);
         for (index, units) in units.iter_mut().enumerate() {
             let held = &self.held[index];
-            let has_place = match held.logged {
-                Some(entries) => self.places_for_another(index, entries) == 0,
+            let has_place = match held.places {
+                Some(taken) => places_with_another(self.standing_of(index)) <= taken,
                 None => held.slot.is_some(),
             };
             if !has_place {
@@ -203,7 +204,7 @@ impl<'a> LockedStep<'a> {
             .iter()
             .enumerate()
             .map(|(held, units)| {
-                let before = self.outcomes[self.first_of(held)].standing();
+                let before = self.standing_of(held);
                 before.clone().add(*units).used().saturating_sub(before.used())
             })
             .collect();
@@ -223,7 +224,7 @@ impl<'a> LockedStep<'a> {
 
     pub(super) fn peek(&mut self) -> Result<QuotaStates, NoRoom> {
         if is_admitted(&self.outcomes) {
-            self.take_room(&[], |_| true)?;
+            self.take_room(|_| true, |_| false, |standing| places_with_another(standing))?;
         }
         Ok(self.look())
     }
@@ -250,7 +251,8 @@ impl<'a> LockedStep<'a> {
     /// Writes the only counter, if it changes.
     fn change(&mut self, after: Standing) -> Result<QuotaState, NoRoom> {
         if after != *self.outcomes[0].standing() {
-            self.take_room(&[1], |_| true)?;
+            // Fewer units may leave fewer entries of a log.
+            self.take_room(|_| true, |_| true, |_| places(log_entries(&after).len()))?;
             self.write(0, &after);
         }
         Ok(self.state(&after))
@@ -259,10 +261,10 @@ impl<'a> LockedStep<'a> {
     /// Forgets the only counter.
     pub(super) fn reset(&mut self) -> QuotaState {
         let held = &mut self.held[0];
-        if let Some(logged) = held.logged.replace(0) {
+        if let Some(taken) = held.places.replace(0) {
             self.outcomes[0].placement.course = Course::Stayed;
             self.logs.of(held.fingerprint).and_then(|logs| logs.remove(&held.fingerprint));
-            self.table.forget_log(held.fingerprint, places(logged));
+            self.table.forget_log(held.fingerprint, taken);
             held.stored = StoredCounter::Log(Box::default());
             let counter = self.charges[0].counter();
             return self.state(&counter.quota().quota().unused_at(counter.key(), self.outcomes[0].now));
@@ -299,12 +301,9 @@ impl<'a> LockedStep<'a> {
         QuotaState::of(self.charges[0].counter().quota().quota(), standing, self.outcomes[0].now, None, 0)
     }
 
-    /// The places of the cap that another entry of this log takes, which had so many.
-    fn places_for_another(&self, held: usize, entries: usize) -> usize {
-        match self.outcomes.get(self.first_of(held)).map(Outcome::standing) {
-            Some(Standing::Log(log)) => places_for_another(log, entries),
-            _ => 0,
-        }
+    /// A counter of the step, before anything is taken.
+    fn standing_of(&self, held: usize) -> &Standing {
+        self.outcomes[self.first_of(held)].standing()
     }
 
     /// The first charge on this counter.
@@ -312,27 +311,37 @@ impl<'a> LockedStep<'a> {
         self.indices.iter().position(|index| *index == held).unwrap_or_default()
     }
 
-    /// Takes room for the charged counters without a slot, by their indices, if there is room for all counters without
-    /// one that are needed. If there is not, closed counters of these shards make room.
-    fn take_room(&mut self, units: &[u64], is_needed: impl Fn(usize) -> bool) -> Result<(), NoRoom> {
-        // A log takes places of the cap alone, and more of them as it grows by an entry.
-        let logged = self.held.iter().enumerate().filter(|(index, _)| is_needed(*index));
-        let grown =
-            logged.filter_map(|(index, held)| Some((index, self.places_for_another(index, held.logged?))));
-        let grown: SmallVec<[(usize, usize); 1]> = grown.collect();
-        let is_new = |index: &usize| {
-            let held = &self.held[*index];
-            held.slot.is_none() && held.logged.is_none() && is_needed(*index)
-        };
-        let new = || (0..self.held.len()).filter(is_new);
-        if new().any(|index| !self.held[index].has_room) {
-            return Err(NoRoom::InShard);
+    /// Takes room for the charged counters, by their indices, if there is room for all that are needed. If there is not,
+    /// closed counters of these shards make room. A log takes as many places of the cap as it has after the step, and
+    /// others may have those that it does not need any more.
+    fn take_room(
+        &mut self,
+        is_needed: impl Fn(usize) -> bool,
+        is_charged: impl Fn(usize) -> bool,
+        places_after: impl Fn(&Standing) -> usize,
+    ) -> Result<(), NoRoom> {
+        let charges_any = (0..self.held.len()).any(&is_charged);
+        let (mut grown, mut charged, mut freed) = (0, 0, 0);
+        let mut logs = SmallVec::<[(usize, usize); 1]>::new();
+        for (index, held) in self.held.iter().enumerate().filter(|(index, _)| is_needed(*index)) {
+            let (before, after) = match held.places {
+                None if held.slot.is_some() => continue,
+                None if !held.has_room => return Err(NoRoom::InShard),
+                None => (0, 1),
+                Some(before) => (before, places_after(self.standing_of(index))),
+            };
+            grown += after.saturating_sub(before);
+            if is_charged(index) {
+                charged += after.saturating_sub(before);
+                logs.push((index, after));
+            }
+            // A peek gets the answer of a charge.
+            if is_charged(index) || !charges_any {
+                freed += before.saturating_sub(after);
+            }
         }
-        let is_charged = |index: usize| units.get(index).is_some_and(|units| *units > 0);
-        let all = new().count() + grown.iter().map(|(_, places)| places).sum::<usize>();
-        let charged = new().filter(|index| is_charged(*index)).count()
-            + grown.iter().filter(|(index, _)| is_charged(*index)).map(|(_, places)| places).sum::<usize>();
-        if !self.table.take_counters(all, charged) {
+        let (asked, taken) = (grown.saturating_sub(freed), charged.saturating_sub(freed));
+        if !self.table.take_counters(asked, taken) {
             for (shard, guard) in self.guards.iter() {
                 self.table.tell_of_dropped(*shard, guard, &guard.drop_closed(self.coarse));
             }
@@ -340,14 +349,16 @@ impl<'a> LockedStep<'a> {
             let own: SmallVec<[Fingerprint; 2]> = self.held.iter().map(|held| held.fingerprint).collect();
             let closed = self.logs.drop_closed(self.coarse, |fingerprint| !own.contains(fingerprint));
             self.table.forget_logs(closed);
-            if !self.table.take_counters(all, charged) {
+            if !self.table.take_counters(asked, taken) {
                 return Err(NoRoom::UnderCap);
             }
         }
-        for (index, places) in grown {
-            if is_charged(index) {
-                self.held[index].taken = places;
-            }
+        if charges_any {
+            self.table.give_back_counters(freed.saturating_sub(charged));
+        }
+        for (index, after) in logs {
+            let held = &mut self.held[index];
+            held.places = held.places.map(|_| after);
         }
         Ok(())
     }
@@ -359,16 +370,9 @@ impl<'a> LockedStep<'a> {
         // A counter that is written here need not be moved at the end.
         let course = mem::replace(&mut self.outcomes[index].placement.course, Course::Stayed);
         let held = &mut self.held[self.indices[index]];
-        if let Some(logged) = held.logged {
-            let taken = std::mem::take(&mut held.taken);
-            self.table.write_log(
-                &mut self.logs,
-                held.fingerprint,
-                &counter,
-                standing,
-                places(logged) + taken,
-            );
-            held.logged = Some(log_entries(standing).len());
+        if let Some(taken) = &mut held.places {
+            self.table.write_log(&mut self.logs, held.fingerprint, &counter, standing, *taken);
+            *taken = places(log_entries(standing).len());
             return;
         }
         let guard = self.guards.of(held.shard);
@@ -395,17 +399,17 @@ impl<'a> LockedStep<'a> {
 /// Gives back what was not written; moves it if it has to move.
 impl Drop for LockedStep<'_> {
     fn drop(&mut self) {
-        for (index, HeldCounter { fingerprint, shard, slot, logged, .. }) in self.held.iter().enumerate() {
+        for (index, HeldCounter { fingerprint, shard, slot, places, .. }) in self.held.iter().enumerate() {
             let guard = self.guards.of(*shard);
             let first = self.first_of(index);
             let outcome = self.outcomes.get(first);
             let moved = outcome.filter(|outcome| outcome.placement.course == Course::MovedBack);
-            if let Some(logged) = *logged {
+            if let Some(taken) = *places {
                 // It has no more entries than before, so it needs no room.
                 if let Some(outcome) = moved {
                     let counter = self.charges[first].counter();
                     let standing = outcome.standing();
-                    self.table.write_log(&mut self.logs, *fingerprint, &counter, standing, places(logged));
+                    self.table.write_log(&mut self.logs, *fingerprint, &counter, standing, taken);
                 }
                 continue;
             }
@@ -453,6 +457,80 @@ mod tests {
         assert!(charge()?.is_admitted());
         store.reset(&Charge::new(&quota, &key, 1).counter());
         assert_eq!(store.counters(), 0);
+        Ok(())
+    }
+
+    /// A log that was lowered in a full store was refused, because another entry would have needed a place.
+    #[test]
+    fn a_log_is_lowered_in_a_full_store() -> Result<(), Full> {
+        let (quota, key) = (PolicyQuota::new("", "9/1m~log".parse().unwrap()), Key::from("alice"));
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(6).build();
+        let charge = Charge::new(&quota, &key, 1);
+        for _ in 0..3 {
+            assert!(store.charge(&[charge]).finish()?.is_admitted());
+            clock.advance(Duration::from_millis(1));
+        }
+        assert_eq!(store.set(&charge.counter(), 2)?.used(), 2);
+        assert_eq!(store.counters(), 6);
+        assert_eq!(store.set(&charge.counter(), 0)?.used(), 0);
+        assert_eq!(store.counters(), 0);
+        Ok(())
+    }
+
+    /// The places of entries that leave in a step were not there for the other counters of the step.
+    #[test]
+    fn a_log_makes_room_for_the_other_counters_of_its_step() -> Result<(), Full> {
+        let [log, second] = ["9/1m~log", "9/2m~log"].map(|text| PolicyQuota::new("", text.parse().unwrap()));
+        let window = PolicyQuota::new("", Quota::per_day(9));
+        let key = Key::from("alice");
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(7).build();
+        for _ in 0..4 {
+            assert!(store.charge(&[Charge::new(&log, &key, 1)]).finish()?.is_admitted());
+            clock.advance(Duration::from_millis(1));
+        }
+        assert_eq!(store.counters(), 7);
+        let all = [Charge::new(&log, &key, 1), Charge::new(&window, &key, 1)];
+        assert_eq!(store.charge(&all).finish(), Err(Full));
+        assert_eq!(store.peek(&all), Err(Full));
+        clock.advance(Duration::from_secs(59) + Duration::from_millis(998));
+        // Three entries have left: one place, which the window takes. Peeks and costs of 0 get the answer of a charge.
+        assert!(store.peek(&all)?.is_admitted());
+        assert!(store.charge(&all.map(|charge| charge.counter().charge(0))).finish()?.is_admitted());
+        assert_eq!(store.counters(), 7);
+        assert!(store.charge(&all).finish()?.is_admitted());
+        assert_eq!(store.counters(), 7);
+        // The other log needs more than that one frees.
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(store.charge(&[all[0], Charge::new(&second, &key, 1)]).finish(), Err(Full));
+        // Only the window is left: the log had closed.
+        assert_eq!(store.counters(), 1);
+        store.reset(&all[0].counter());
+        store.reset(&all[1].counter());
+        assert_eq!(store.counters(), 0);
+        Ok(())
+    }
+
+    /// A cost of 0 was admitted where a cost of 1, and a peek, were refused.
+    #[test]
+    fn a_cost_of_0_on_a_log_gets_the_answer_of_1_and_takes_no_place() -> Result<(), Full> {
+        let (quota, key) = (PolicyQuota::new("", "9/1m~log".parse().unwrap()), Key::from("alice"));
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(6).build();
+        let charge = |cost| store.charge(&[Charge::new(&quota, &key, cost)]).finish();
+        assert!(charge(0)?.is_admitted());
+        assert_eq!(store.counters(), 0);
+        for _ in 0..3 {
+            assert!(charge(1)?.is_admitted());
+            clock.advance(Duration::from_millis(1));
+        }
+        assert_eq!(store.counters(), 6);
+        assert_eq!(
+            [charge(1), charge(0), store.peek(&[Charge::new(&quota, &key, 0)])],
+            [(); 3].map(|()| Err(Full))
+        );
+        assert!(!charge(7)?.is_admitted());
         Ok(())
     }
 

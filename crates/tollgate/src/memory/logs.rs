@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::fingerprint::Fingerprint;
 use super::sync::{MODELLED, Mutex, MutexGuard};
 use crate::Timestamp;
-use crate::kind::{LogEntries, LogStanding, Standing};
+use crate::kind::{LogEntries, Standing};
 
 /// Locks, so that threads with different keys rarely meet. In models, they shall.
 const SHARDS: usize = if MODELLED { 1 } else { 64 };
@@ -45,9 +45,12 @@ pub(super) fn places(entries: usize) -> usize {
     if entries == 0 { 0 } else { 5 + entries.div_ceil(3) }
 }
 
-/// Returns how many more places of the cap a log takes once this counter is charged, if it had so many entries.
-pub(super) fn places_for_another(log: &LogStanding, entries: usize) -> usize {
-    places(log.entries_with_another()).saturating_sub(places(entries))
+/// Returns how many places of the cap this counter takes as a log once it is charged.
+pub(super) fn places_with_another(standing: &Standing) -> usize {
+    match standing {
+        Standing::Log(log) => places(log.entries_with_another()),
+        _ => 0,
+    }
 }
 
 /// The entries of a log.

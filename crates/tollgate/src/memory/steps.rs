@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::decide::Outcome;
 use super::fingerprint::Fingerprint;
 use super::locked::{LockedStep, Needs, NoRoom};
-use super::logs::{places, places_for_another};
+use super::logs::places;
 use super::stored::PlacedCounter;
 use super::table::Table;
 use super::time::Time;
@@ -114,18 +114,22 @@ impl<C: Clock> Inner<C> {
         let placed = PlacedCounter::in_log(std::mem::take(&mut log.entries), window, step, now);
         let outcome = Outcome::of(charge, charge.cost().into(), placed, now);
         let units = outcome.units(charge, outcome.has_room());
-        let more = if units > 0 { places_for_another(outcome.standing(), before) } else { 0 };
-        let has_place = self.table.take_counters(more, more);
-        let (state, after) = outcome.answered(charge, if has_place { units } else { 0 });
+        // A cost of 0 gets the answer of 1.
+        let may_grow = units > 0 || outcome.has_room();
+        let another = if may_grow { places(outcome.standing().entries_with_another()) } else { 0 };
+        let more = another.saturating_sub(places(before));
+        let taken = if units > 0 { more } else { 0 };
+        let has_place = self.table.take_counters(more, taken);
+        let (units, taken) = if has_place { (units, taken) } else { (0, 0) };
+        let (state, after) = outcome.answered(charge, units);
         log.end = after.reset_at();
         log.entries = after.into_entries();
-        let kept = places(log.entries.len());
-        let taken = places(before) + if has_place { more } else { 0 };
+        let taken = places(before) + taken;
         if log.entries.is_empty() {
             logs.remove(&fingerprint);
             self.table.forget_log(fingerprint, taken);
         } else {
-            self.table.give_back_counters(taken.saturating_sub(kept));
+            self.table.give_back_counters(taken.saturating_sub(places(log.entries.len())));
         }
         has_place.then_some(state)
     }
