@@ -13,12 +13,15 @@ pub(crate) const MAX_ENTRIES: usize = 256;
 /// The bits of an entry's units; the others have its step.
 const UNITS: u32 = 24;
 
+/// Room is taken for so many entries at a time.
+const BLOCK: usize = 3;
+
 /// The largest count of a log, and so its largest limit: 2^24 - 1.
 pub(crate) const MAX_UNITS: u64 = (1 << UNITS) - 1;
 
 /// Charges that count until they leave, the oldest first: for each step its number since the epoch, and its units.
 ///
-/// An entry takes eight bytes. Room for more is made for three at a time.
+/// An entry takes eight bytes. Room is taken and given back for three at a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogEntries {
     /// The step from which those of the entries are counted.
@@ -87,7 +90,7 @@ impl LogEntries {
             self.rebase();
         }
         if self.packed.len() == self.packed.capacity() {
-            self.packed.reserve_exact(3);
+            self.packed.reserve_exact(BLOCK - self.packed.len() % BLOCK);
         }
         self.packed.push(step.abs_diff(self.base) << UNITS | units);
     }
@@ -111,9 +114,19 @@ impl LogEntries {
     fn retain_from(&mut self, first: usize) {
         if first > 0 {
             self.packed.drain(..first);
-            // A third of the room is given back at once, as it was taken.
-            self.packed.shrink_to(self.packed.len().next_multiple_of(3));
+            self.give_back_room();
         }
+    }
+
+    /// Removes the latest entries, so many of them, and returns their units.
+    fn take_latest(&mut self, entries: usize) -> u64 {
+        let first = self.packed.len().saturating_sub(entries);
+        self.packed.drain(first..).map(|entry| entry & MAX_UNITS).sum()
+    }
+
+    /// Gives back the room of entries that are gone.
+    fn give_back_room(&mut self) {
+        self.packed.shrink_to(self.packed.len().next_multiple_of(BLOCK));
     }
 
     fn take_units(&mut self, step: i64, units: u64) -> u64 {
@@ -124,6 +137,7 @@ impl LogEntries {
         self.packed[place] -= given;
         if self.packed[place] & MAX_UNITS == 0 {
             self.packed.remove(place);
+            self.give_back_room();
         }
         given
     }
@@ -149,9 +163,9 @@ impl LogStanding {
         entries.retain_from(left);
         let ahead = entries.iter().rev().take_while(|(entry, _)| *entry > current).count();
         if ahead > 0 {
-            let units = entries.iter().rev().take(ahead).map(|(_, units)| units).sum();
-            entries.packed.truncate(entries.len() - ahead);
+            let units = entries.take_latest(ahead);
             entries.push(current, units);
+            entries.give_back_room();
         }
         standing.used = entries.iter().map(|(_, units)| units).sum();
         standing.entries = entries;
@@ -268,4 +282,42 @@ pub(crate) fn fitting_step(window: u64) -> u64 {
     let mut steps = UNITS.iter().flat_map(|unit| ROUND.iter().map(move |round| round * unit));
     let day = 86_400_000;
     steps.find(|step| *step >= least).unwrap_or_else(|| least.next_multiple_of(day))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000_000;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_unix_millis(NOW + millis)
+    }
+
+    /// A log whose entries a step back had put together kept the room of all of them, and so did one whose charges were
+    /// given back, while their places of the cap were free for others.
+    #[test]
+    fn a_log_has_room_only_for_the_entries_that_it_counts() {
+        let log = || (0..100).map(|millis| (NOW + millis, 1)).collect();
+        let placed = |now| LogStanding::at(log(), 60_000, 1, at(now)).0;
+        let check = |log: &LogStanding, entries: usize| {
+            assert_eq!(log.entries.len(), entries);
+            assert!(log.entries.packed.capacity() <= entries.next_multiple_of(BLOCK));
+        };
+        check(&placed(-5_000), 1);
+        check(&placed(9), 10);
+        check(&placed(60_097), 2);
+        check(&placed(99).set(7), 1);
+        let mut log = placed(99);
+        for millis in 0..100 {
+            (_, log) = log.give_back(1, Mark::at(at(millis)));
+            check(&log, 99 - millis.unsigned_abs() as usize);
+        }
+        // A copy has no spare room, wherever it ends.
+        let mut copy = placed(99).set(1).later(at(100));
+        for entries in 2..20 {
+            copy = copy.clone().later(at(99 + i64::from(entries))).add(1);
+            check(&copy, entries as usize);
+        }
+    }
 }
