@@ -272,3 +272,61 @@ async fn clients_of_a_bucket_wait_for_its_next_unit() {
     clock.advance(Duration::from_millis(1));
     assert_eq!(get(address, "/").await.status, StatusCode::OK);
 }
+
+/// The twenty units of a minute are free one by one in the next minute, one every three seconds.
+#[tokio::test]
+async fn clients_of_a_sliding_window_wait_into_the_next_one() {
+    let clock = clock();
+    let limits = limiter_at("search", "20/1m~sliding", &clock);
+    let address = serve(app(RateLimitLayer::new(limits, PeerAddress::new())).0).await;
+    for left in (0..20).rev() {
+        let answer = get(address, "/").await;
+        assert_eq!(answer.header("ratelimit-policy"), Some("\"search\";q=20;w=60"));
+        // 41.6 seconds are left of this minute. The first of n units is free after 60 / n seconds of the next one.
+        let wait = (41_600_u64 + 60_000 / (20 - left)).div_ceil(1_000);
+        assert_eq!(answer.header("ratelimit"), Some(&*format!("\"search\";r={left};t={wait}")));
+    }
+    let denied = get(address, "/").await;
+    assert_eq!((denied.status, denied.header("retry-after")), (StatusCode::TOO_MANY_REQUESTS, Some("45")));
+    assert_eq!(denied.header("ratelimit"), Some("\"search\";r=0;t=45"));
+    let body: serde_json::Value = serde_json::from_slice(&denied.body).unwrap();
+    assert_eq!(
+        body["detail"],
+        "20/1m~sliding has 0 of 20 left, less than the request costs; enough is free in 45 s"
+    );
+    assert_eq!(
+        [&body["algorithm"], &body["retry_after_ms"], &body["reset_after_ms"], &body["window"]],
+        [&serde_json::json!("sliding"), &44_600.into(), &101_600.into(), &serde_json::Value::Null]
+    );
+    clock.advance(Duration::from_millis(44_599));
+    assert_eq!(get(address, "/").await.status, StatusCode::TOO_MANY_REQUESTS);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(get(address, "/").await.status, StatusCode::OK);
+}
+
+/// Each unit is free a minute after its charge.
+#[tokio::test]
+async fn clients_of_a_log_wait_for_its_oldest_charge() {
+    let clock = clock();
+    let limits = limiter_at("search", "2/1m~log", &clock);
+    let address = serve(app(RateLimitLayer::new(limits, PeerAddress::new())).0).await;
+    for (left, wait) in [(1, 60), (0, 40)] {
+        let answer = get(address, "/").await;
+        assert_eq!(answer.header("ratelimit-policy"), Some("\"search\";q=2;w=60"));
+        assert_eq!(answer.header("ratelimit"), Some(&*format!("\"search\";r={left};t={wait}")));
+        clock.advance(Duration::from_secs(20));
+    }
+    // The first charge was 40 seconds ago, the second one 20.
+    let denied = get(address, "/").await;
+    assert_eq!((denied.status, denied.header("retry-after")), (StatusCode::TOO_MANY_REQUESTS, Some("20")));
+    let body: serde_json::Value = serde_json::from_slice(&denied.body).unwrap();
+    assert_eq!(
+        [&body["algorithm"], &body["retry_after_ms"], &body["reset_after_ms"], &body["window"]],
+        [&serde_json::json!("log"), &20_000.into(), &40_000.into(), &serde_json::Value::Null]
+    );
+    clock.advance(Duration::from_millis(19_999));
+    assert_eq!(get(address, "/").await.status, StatusCode::TOO_MANY_REQUESTS);
+    clock.advance(Duration::from_millis(1));
+    let answer = get(address, "/").await;
+    assert_eq!((answer.status, answer.header("ratelimit")), (StatusCode::OK, Some("\"search\";r=0;t=20")));
+}
