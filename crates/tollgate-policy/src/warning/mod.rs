@@ -306,7 +306,7 @@ fn hidden_by<'a>(policy: &'a Policy, earlier: &OverlapIndex<'a>) -> Option<&'a P
 fn doubtful(quotas: &QuotaLists, cost: &Cost) -> Vec<WarningKind> {
     let mut kinds = Vec::new();
     for list in [&quotas.enforced, &quotas.candidates] {
-        for (rule, quota) in list.iter().zip(&list.quotas) {
+        for (index, (rule, quota)) in list.iter().zip(&list.quotas).enumerate() {
             // What an overdraft takes is not bounded by its limit.
             if quota.count_denied() == CountDenied::Overdraft {
                 continue;
@@ -319,7 +319,12 @@ fn doubtful(quotas: &QuotaLists, cost: &Cost) -> Vec<WarningKind> {
                 kinds.push(WarningKind::CostAboveLimit { cost, quota: quota.quota().clone().into() });
             }
             // A limit that requests say may be a lower one.
-            let tighter = list.quotas.iter().find(|tighter| never_binds(quota.quota(), tighter.quota()));
+            let tighter = list.quotas.iter().enumerate().find(|(place, tighter)| {
+                let (quota, tighter) = (quota.quota(), tighter.quota());
+                // Of two that deny the same, the first one stays.
+                never_binds(quota, tighter) && (*place < index || !never_binds(tighter, quota))
+            });
+            let tighter = tighter.map(|(_, tighter)| tighter);
             if let Some(tighter) = tighter.filter(|_| rule.limit_attribute().is_none()) {
                 let (quota, tighter) = (quota.quota().clone().into(), tighter.quota().clone().into());
                 kinds.push(WarningKind::NeverBinds { quota, tighter });
