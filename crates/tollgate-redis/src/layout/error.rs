@@ -45,9 +45,15 @@ pub enum LayoutError {
     /// All windows would share one counter.
     #[error("key layout: it must contain the window, as {{window}}, {{window_start}} or {{window_start_ms}}")]
     NoWindow,
-    /// The quota does not count in fixed windows.
-    #[error("a key layout can only hold fixed windows")]
+    /// The quota does not count in fixed windows. Only [`KeyLayout::RLAAS`](crate::KeyLayout::RLAAS) has logs, too.
+    #[error("a key layout can only hold fixed windows, and `rlaas` also logs")]
     NotFixedWindows,
+    /// The log is not of single milliseconds.
+    #[error("this key layout can only hold logs of single milliseconds, such as 5/1m~log")]
+    LogStep,
+    /// The log has a larger limit than 256.
+    #[error("this key layout can only hold logs with a limit of at most 256")]
+    LogLimit,
     /// The windows do not start at multiples of their length since the epoch.
     #[error("a key layout can only hold windows that are aligned to the epoch")]
     NotAligned,

@@ -64,6 +64,10 @@ pub(crate) use self::name::{LayoutNaming, ValueText, values};
 /// if it is not open by the server's clock; then the process retries with another. Windows must be aligned to the
 /// epoch, of 100 ms or more, and of whole seconds for `{window_start}`: see [`validate`](Self::validate).
 ///
+/// [`RLAAS`](Self::RLAAS) also has logs in steps of a millisecond, such as `5/1m~log`: the sorted sets of RLaaS's sliding
+/// window, without the window in the key. All logs of one key are one set, so all need windows of the same length. A set
+/// has at most 1,024 units.
+///
 /// The other system may choose a later expiry, so the expiry does not identify the window. A key that would expire less
 /// than a second after its window, or never, gets an expiry of a second after it.
 ///
@@ -127,6 +131,9 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// 2020-01-01. A server's clock with an earlier time is wrong.
 const EARLIEST: Timestamp = Timestamp::from_unix_millis(1_577_836_800_000);
 
+/// The largest limit of a log. Every step reads all its units.
+const MOST_LOGGED: u64 = 256;
+
 /// The maximum life of a key in windows, even if another system sets its expiry.
 const LIFE: u128 = 4;
 
@@ -189,6 +196,12 @@ impl KeyLayout {
         Self { pieces: Cow::Borrowed(pieces) }
     }
 
+    /// Returns whether it is [`RLAAS`](Self::RLAAS), which also has logs: sorted sets.
+    #[must_use]
+    pub fn has_logs(&self) -> bool {
+        self.pieces[..] == RLAAS
+    }
+
     /// Returns the number of values that a key must have; `None` if it may have any number from one on. A store refuses
     /// every request whose key has more or fewer.
     #[must_use]
@@ -218,10 +231,16 @@ impl KeyLayout {
     /// # Errors
     ///
     /// If the quota counts in no fixed windows, or if these are not aligned to the epoch, are shorter than 100 ms, or are
-    /// not a whole number of seconds in keys that contain their start in seconds.
+    /// not a whole number of seconds in keys that contain their start in seconds. A log fits only in
+    /// [`RLAAS`](Self::RLAAS), in steps of a millisecond and with a limit of at most 256.
     pub fn validate(&self, quota: &Quota) -> Result<(), LayoutError> {
-        if quota.kind() != QuotaKind::Window {
-            return Err(LayoutError::NotFixedWindows);
+        match quota.log_step() {
+            Some(_) if !self.has_logs() => return Err(LayoutError::NotFixedWindows),
+            Some(step) if step != Duration::from_millis(1) => return Err(LayoutError::LogStep),
+            Some(_) if quota.limit() > MOST_LOGGED => return Err(LayoutError::LogLimit),
+            Some(_) => return Ok(()),
+            None if quota.kind() != QuotaKind::Window => return Err(LayoutError::NotFixedWindows),
+            None => {}
         }
         let (Anchor::Epoch, WindowLength::Fixed(length)) = (quota.anchor(), quota.window()) else {
             return Err(LayoutError::NotAligned);
@@ -257,6 +276,11 @@ impl KeyLayout {
     /// ```
     #[must_use]
     pub fn tells_apart(&self, quota: &PolicyQuota, other: &PolicyQuota) -> bool {
+        let kinds = (quota.quota().kind(), other.quota().kind());
+        if kinds.0 == QuotaKind::Log || kinds.1 == QuotaKind::Log {
+            // All logs of one key are one sorted set, whose name has no window.
+            return kinds.0 != kinds.1;
+        }
         self.pieces.iter().any(|piece| match piece {
             TemplatePart::Policy => quota.policy() != other.policy(),
             TemplatePart::Windows => quota.windows() != other.windows(),

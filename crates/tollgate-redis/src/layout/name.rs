@@ -97,6 +97,24 @@ impl LayoutNaming {
         Ok(quota.quota().window_at(&Key::from(""), now))
     }
 
+    /// The key of a log, which is the same without the window, and the length of its windows in milliseconds.
+    pub(crate) fn sorted_log(
+        &self,
+        quota: &PolicyQuota,
+        values: Option<&[ValueText]>,
+    ) -> Result<(Box<[u8]>, u64), StoreError> {
+        self.layout.validate(quota.quota()).map_err(|_| UNFIT_QUOTA)?;
+        let ([value], Ok(length)) = (values.ok_or(UNFIT_KEY)?, u64::try_from(self.length(quota))) else {
+            return Err(UNFIT_KEY);
+        };
+        let mut name = self.head();
+        // Nothing follows the value, so its end needs no escape.
+        let braces = |byte: &&u8| BRACES.contains(byte);
+        let reserved: Vec<u8> = self.reserved.iter().flatten().filter(braces).copied().collect();
+        self.write(&mut name, value, &reserved);
+        Ok((name.into_boxed_slice(), length))
+    }
+
     /// The key of the counter in this window.
     pub(crate) fn name(
         &self,

@@ -9,7 +9,7 @@ mod windows;
 use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
-use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
+use tollgate::{Counter, Key, PolicyQuota, QuotaKind, StoreError, Timestamp};
 
 use self::own::OwnNaming;
 pub(crate) use self::windows::WindowTime;
@@ -111,7 +111,10 @@ impl CounterNames {
     /// Identifies the counter in tables of this process.
     pub(crate) fn id(&self, quota: &PolicyQuota, identity: &CounterIdentity) -> u128 {
         let scope = match self {
-            Self::Layout(naming) if !naming.names_policy() => naming.length(quota),
+            Self::Layout(naming) if !naming.names_policy() => {
+                // A log and windows of one length are different counters.
+                naming.length(quota) | u128::from(quota.quota().kind() == QuotaKind::Log) << 127
+            }
             _ => quota.scope_digest(),
         };
         identity.digest ^ scope
@@ -133,6 +136,10 @@ impl CounterNames {
         match self {
             Self::Own(naming) => {
                 Ok((naming.name(quota, identity.tag.as_bytes()), WindowSpec::of(counter, now)))
+            }
+            Self::Layout(naming) if quota.quota().kind() == QuotaKind::Log => {
+                let (name, length) = naming.sorted_log(quota, identity.tag.values())?;
+                Ok((name, WindowSpec::SortedLog { length }))
             }
             Self::Layout(naming) => {
                 let window = naming.window(quota, now())?;

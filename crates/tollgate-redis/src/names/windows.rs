@@ -1,7 +1,7 @@
 //! Windows in names: which window a request names, and where its counter lies. Our own names contain no window; those
 //! of other systems do.
 
-use tollgate::{Mark, Timestamp, Window};
+use tollgate::{Mark, Quota, QuotaKind, Timestamp, Window};
 
 use super::CounterNames;
 use crate::script::Request;
@@ -44,10 +44,10 @@ impl CounterNames {
         self.say_windows().then(|| mark.time())
     }
 
-    /// Returns whether a charge with this mark can be given back to this window. If the name contains the window, the
-    /// script can only give back to that one.
-    pub(crate) fn can_give_back(&self, window: &Window, mark: Mark) -> bool {
-        !self.say_windows() || window.start() == mark.time()
+    /// Returns whether a charge with this mark can be given back to this window of the quota. If the name contains the
+    /// window, the script can only give back to that one.
+    pub(crate) fn can_give_back(&self, quota: &Quota, window: &Window, mark: Mark) -> bool {
+        !self.say_windows() || quota.kind() == QuotaKind::Log || window.start() == mark.time()
     }
 
     /// Returns whether the window of a refund, of which nothing was used, is not the counted one: it has not begun.

@@ -7,7 +7,7 @@ use tollgate::{Quota, StoreError, Timestamp, Window};
 use super::packed::PackedIntegers;
 use super::request::{Request, Shape};
 use super::step::CountChange;
-use super::window_spec::{GRACE, MAY_BEGIN_LATER, WindowSpec};
+use super::window_spec::{GRACE, MAY_BEGIN_LATER, MOST_MEMBERS, WindowSpec};
 use crate::error::RedisError;
 use crate::resp::RespValue;
 use crate::time::server_time;
@@ -146,19 +146,23 @@ impl Reply {
                 let window = Window::new(start, Timestamp::from_unix_millis(end));
                 is_possible.then(|| Standing::Sliding(SlidingStanding::at(Some(state), window, self.now)))
             }
-            WindowSpec::Log { step, length } => {
+            WindowSpec::Log { .. } | WindowSpec::SortedLog { .. } => {
+                let (step, length, most) = match windows {
+                    WindowSpec::SortedLog { length } => (1, length, MOST_MEMBERS),
+                    WindowSpec::Log { step, length } => (step, length, LogEntries::MOST_UNITS),
+                    _ => return None,
+                };
                 let count = usize::try_from(first).ok().filter(|count| *count <= LogEntries::MOST)?;
                 let mut entries = LogEntries::new();
                 let (mut last, current) = (-1, self.now.as_unix_millis().div_euclid(step.cast_signed()));
                 for _ in 0..count {
                     let (at, units) = (self.integers.next()?, u64::try_from(self.integers.next()?).ok()?);
-                    let is_possible =
-                        (last + 1..=current).contains(&at) && (1..=LogEntries::MOST_UNITS).contains(&units);
+                    let is_possible = (last + 1..=current).contains(&at) && (1..=most).contains(&units);
                     entries.push(is_possible.then_some(at)?, units);
                     last = at;
                 }
                 let (log, _) = LogStanding::at(entries, length, step, self.now);
-                let is_possible = log.entries().len() == count && log.used() <= LogEntries::MOST_UNITS;
+                let is_possible = log.entries().len() == count && log.used() <= most;
                 is_possible.then_some(Standing::Log(Box::new(log)))
             }
             _ => None,

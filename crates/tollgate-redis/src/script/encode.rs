@@ -142,6 +142,7 @@ impl WindowSpec {
             Self::Named { start, end } => ("named", start, end),
             Self::Burst { bucket } => ("burst", bucket.unit().cast_signed(), bucket.parts().cast_signed()),
             Self::Sliding { origin, length } => ("sliding", origin, length.cast_signed()),
+            Self::SortedLog { length } => ("sorted", 1, length.cast_signed()),
             Self::Log { step, length } => ("log", step.cast_signed(), length.cast_signed()),
         }
     }

@@ -54,6 +54,9 @@ impl Shape {
             (WindowSpec::Named { start, end }, WindowSpec::Named { end: other, .. }) => {
                 WindowSpec::Named { start, end: end.max(other) }
             }
+            (WindowSpec::SortedLog { length }, WindowSpec::SortedLog { length: other }) => {
+                WindowSpec::SortedLog { length: length.max(other) }
+            }
             (windows, _) => windows,
         };
         Self { step, windows }
@@ -126,7 +129,7 @@ impl Request {
         let is_admitted =
             self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.step.fits(found.before));
         for (shape, found) in self.shapes.iter().zip(counters) {
-            found.take(shape.step, is_admitted);
+            found.take(shape.step, is_admitted, shape.windows.most_kept());
         }
     }
 }

@@ -81,21 +81,24 @@ impl CountChange {
         self.after = self.before;
     }
 
-    /// Takes the step, by whether all counters of the request have room.
-    pub(super) fn take(&mut self, step: CounterStep, is_admitted: bool) {
+    /// Takes the step, by whether all counters of the request have room. No step leads to more units than are kept.
+    pub(super) fn take(&mut self, step: CounterStep, is_admitted: bool, most_kept: u64) {
         let Some(standing) = self.standing.take() else {
             self.after = step.after(self.before, is_admitted);
             self.given = self.before.saturating_sub(self.after);
             return;
         };
         let (given, after) = match step {
-            CounterStep::Set { used } => (0, standing.set(used)),
+            CounterStep::Set { used } => (0, standing.set(used.min(most_kept))),
             CounterStep::Refund { units, start } => {
                 standing.give_back(units, Mark::at(Timestamp::from_unix_millis(start)))
             }
             CounterStep::Reset => (0, standing.set(0)),
             // A bucket of which the limit was raised may have more units than any charge leads to.
-            step => (0, standing.add(step.after(self.before, is_admitted).saturating_sub(self.before))),
+            step => {
+                let after = step.after(self.before, is_admitted).min(most_kept);
+                (0, standing.add(after.saturating_sub(self.before)))
+            }
         };
         (self.given, self.after, self.standing) = (given, after.used(), Some(after));
     }

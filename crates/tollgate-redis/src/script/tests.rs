@@ -203,6 +203,7 @@ fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
         WindowSpec::Burst { bucket: "1/1d~burst:7".parse::<Quota>().unwrap().bucket().unwrap() },
         WindowSpec::Sliding { origin: 0, length: 1 << 42 },
         WindowSpec::Log { step: 1 << 42, length: 1 << 43 },
+        WindowSpec::SortedLog { length: 1 << 42 },
     ]);
     let counts = prop_oneof![4 => Just(None), 1 => Just(Some(0)), 1 => (-1..=1_i64).prop_map(Some)];
     let overdraft =
@@ -294,9 +295,12 @@ fn contents(connection: &mut ServerConnection) -> Vec<(String, u64, bool)> {
     let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(connection).unwrap();
     keys.sort();
     let content = |key: String| {
-        let value: String = redis::cmd("GET").arg(&key).query(connection).unwrap();
+        let count = if key.contains("SortedLog") {
+            redis::cmd("ZCARD").arg(&key).query(connection).unwrap()
+        } else {
+            count_in(&key, &redis::cmd("GET").arg(&key).query::<String>(connection).unwrap())
+        };
         let expiry: i64 = redis::cmd("PEXPIRETIME").arg(&key).query(connection).unwrap();
-        let count = count_in(&key, &value);
         (key, count, expiry > 0)
     };
     keys.into_iter().map(content).collect()
@@ -475,6 +479,7 @@ fn a_state_that_cannot_be_is_an_error() {
     let burst = WindowSpec::Burst { bucket: "100/1m~burst:5".parse::<Quota>().unwrap().bucket().unwrap() };
     let sliding = WindowSpec::Sliding { origin: 7, length: 60_000 };
     let log = WindowSpec::Log { step: 10, length: 60_000 };
+    let sorted = WindowSpec::SortedLog { length: 60_000 };
     let (latest, earliest) = (NOW / 10, (NOW - 60_000) / 10);
     let possible: &[(WindowSpec, &[i64])] = &[
         (burst, &[0]),
@@ -483,6 +488,7 @@ fn a_state_that_cannot_be_is_an_error() {
         (sliding, &[1_000_000, 1_000_000, 960_007]),
         (log, &[0]),
         (log, &[2, earliest, 1, latest, 16_777_214]),
+        (sorted, &[2, NOW - 59_999, 1, NOW, 1_023]),
     ];
     for (windows, numbers) in possible {
         read(charge_of_one(5), *windows, numbers).unwrap();
@@ -515,6 +521,10 @@ fn a_state_that_cannot_be_is_an_error() {
         (log, &[2, latest - 1, 16_777_215, latest, 1]),
         (log, &[257]),
         (log, &[i64::MAX]),
+        (sorted, &[1, NOW + 1, 1]),
+        (sorted, &[1, NOW - 60_000, 1]),
+        (sorted, &[1, NOW, 1_025]),
+        (sorted, &[2, NOW - 1, 1_000, NOW, 25]),
     ];
     // No window of these can be closed.
     let refund = CounterStep::Refund { units: 1, start: NOW };

@@ -37,7 +37,13 @@ pub(crate) enum WindowSpec {
     Sliding { origin: i64, length: u64 },
     /// None: a log of steps, whose units count for the length after the last millisecond of their step.
     Log { step: u64, length: u64 },
+    /// None: a log of milliseconds that another system shares, as a sorted set.
+    SortedLog { length: u64 },
 }
+
+/// The most units of a log in a sorted set: each is a member, and every step reads all of them (`MOST_MEMBERS` in the
+/// script).
+pub(super) const MOST_MEMBERS: u64 = 1_024;
 
 impl WindowSpec {
     /// Returns whether the key of the counter contains the window.
@@ -47,7 +53,15 @@ impl WindowSpec {
 
     /// Returns whether the quota counts in fixed windows.
     pub(super) const fn are_fixed(&self) -> bool {
-        !matches!(self, Self::Burst { .. } | Self::Sliding { .. } | Self::Log { .. })
+        !matches!(self, Self::Burst { .. } | Self::Sliding { .. } | Self::Log { .. } | Self::SortedLog { .. })
+    }
+
+    /// Returns the most units to which steps lead.
+    pub(super) const fn most_kept(&self) -> u64 {
+        match self {
+            Self::SortedLog { .. } => MOST_MEMBERS,
+            _ => u64::MAX,
+        }
     }
 
     /// Returns the start and the end of the window, if only one is meant.
@@ -57,7 +71,8 @@ impl WindowSpec {
             | Self::FirstHit { .. }
             | Self::Burst { .. }
             | Self::Sliding { .. }
-            | Self::Log { .. } => None,
+            | Self::Log { .. }
+            | Self::SortedLog { .. } => None,
             Self::Given { start, end } | Self::Named { start, end } => Some((start, end)),
         }
     }
@@ -91,7 +106,11 @@ impl WindowSpec {
                 let next = end.saturating_sub(own);
                 own - now <= GRACE && next > 0 && next.saturating_mul(2) < (own - start).saturating_mul(3)
             }
-            Self::Named { .. } | Self::Burst { .. } | Self::Sliding { .. } | Self::Log { .. } => false,
+            Self::Named { .. }
+            | Self::Burst { .. }
+            | Self::Sliding { .. }
+            | Self::Log { .. }
+            | Self::SortedLog { .. } => false,
         }
     }
 

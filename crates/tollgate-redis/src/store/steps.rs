@@ -70,7 +70,7 @@ impl StoreInner {
             let looked = self.take(&named, CounterOperation::Look, call.continued()).await?;
             looked.state(&charge.counter())
         };
-        if !self.names.can_give_back(&window, mark) {
+        if !self.names.can_give_back(charge.counter().quota().quota(), &window, mark) {
             return look().await;
         }
         let answer = {

@@ -3,7 +3,7 @@
 //! A store refuses charges that it cannot count, request by request. So policies are checked before they are live.
 
 use thiserror::Error;
-use tollgate::{PolicyQuota, Quota};
+use tollgate::{PolicyQuota, Quota, QuotaKind};
 use tollgate_policy::{
     Config, Identity, Mode, OverlapIndex, Override, Policies, Policy, Position, Problem, ProblemKind,
     StoreSettings,
@@ -34,6 +34,11 @@ enum MisfitReason {
         "{one} and {other} may share a counter, because the key layout `{layout}` does not contain {{windows}}"
     )]
     SharedByQuotas { layout: KeyLayout, one: Quota, other: Quota },
+    #[error(
+        "{one} and {other} may share a log, because the key layout `{layout}` has one for each user: give all logs \
+         windows of one length"
+    )]
+    LogLengths { layout: KeyLayout, one: Quota, other: Quota },
     #[error(
         "{quota} and the candidate {candidate} may share a counter, because the key layout `{layout}` does not \
          contain {{policy}}"
@@ -178,9 +183,9 @@ impl StoreFit {
     fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, Misfit)> {
         let counts_all = self.layout.is_none() && self.together == Together::All;
         let policies = if counts_all { &[] } else { policies.as_slice() };
-        let mut earlier = Earlier::default();
+        let (mut earlier, mut log) = (Earlier::default(), None);
         policies.iter().filter_map(move |policy| {
-            let reason = self.reason(policy, &earlier);
+            let reason = self.reason(policy, &earlier).or_else(|| self.other_log(policy, &mut log));
             earlier.insert(policy);
             Some((policy, Misfit { policy: policy.name().into(), reason: Box::new(reason?) }))
         })
@@ -195,6 +200,20 @@ impl StoreFit {
                 .or_else(|| shared_with_policy(layout, policy, earlier))
         });
         in_layout.or_else(|| self.apart(policy, earlier))
+    }
+
+    /// Returns a reason if the policy has a log of another length than the logs before: a shorter one would remove what a
+    /// longer one counts.
+    fn other_log<'a>(&self, policy: &'a Policy, log: &mut Option<&'a Quota>) -> Option<MisfitReason> {
+        let layout = self.layout.as_ref()?;
+        let quotas = enforced(policy).chain(candidates(policy)).flatten().map(PolicyQuota::quota);
+        let mut logs = quotas.filter(|quota| quota.kind() == QuotaKind::Log);
+        let one = match *log {
+            Some(one) => one,
+            None => *log.insert(logs.next()?),
+        };
+        let other = logs.find(|other| other.window() != one.window())?;
+        Some(MisfitReason::LogLengths { layout: layout.clone(), one: one.clone(), other: other.clone() })
     }
 
     /// Returns a reason if the policy's quotas are in several slots of a Cluster, so that the store refuses each

@@ -58,6 +58,27 @@ pub fn rlaas_script(
     redis::cmd("EVAL").arg(STEPS).arg(1).arg(key).arg(window).arg(5).query(connection)
 }
 
+/// RLaaS's sliding window: a script that forgets what is a window old by the clock of the process, and counts the members
+/// of a sorted set that are left. An admitted request is one more, with the time as its score. Returns whether it is.
+pub fn rlaas_sliding(
+    connection: &mut ServerConnection,
+    user: &str,
+    now_millis: i64,
+    (window, limit): (i64, u64),
+) -> bool {
+    const STEPS: &str = "
+        local now, length = tonumber(ARGV[1]), ARGV[2] * 1000
+        redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - length)
+        local allowed = redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[3]) and 1 or 0
+        if allowed == 1 then redis.call('ZADD', KEYS[1], now, now .. '-' .. math.random()) end
+        redis.call('PEXPIRE', KEYS[1], length * 2)
+        return allowed
+    ";
+    let mut call = redis::cmd("EVAL");
+    call.arg(STEPS).arg(1).arg(format!("rlaas:rate_limit:{user}")).arg(now_millis).arg(window).arg(limit);
+    call.query(connection).expect("it answers")
+}
+
 /// The Spring starter: `INCR`, and a new counter expires a second after it could have been a window old.
 pub fn spring_starter(connection: &mut ServerConnection, user: &str, window: PublishedWindow) -> u64 {
     let length = window.seconds * 1_000;

@@ -6,7 +6,8 @@ local first_ends, left, undone
 if #KEYS == 1 then
   local op, times, _, _, spelt, limit, counted, windows, a, b = from_packed('<sdddsddsdd', ARGV[1])
   -- Of these kinds, TIME alone tells the time: it costs less than two calls.
-  if windows == 'burst' or windows == 'sliding' or windows == 'log' then first_ends = -2 end
+  local is_other = windows == 'burst' or windows == 'sliding' or windows == 'log' or windows == 'sorted'
+  if is_other then first_ends = -2 end
   -- It is nearly always 1, and to compare is cheaper than to parse.
   local units = times == 1 and spelt == '1' and 1 or times * spelt
   if op == 'charge' and (windows == 'grid' or windows == 'open' and b >= SHORTEST) and units > 0 and units <= limit then

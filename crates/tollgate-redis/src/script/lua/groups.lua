@@ -11,7 +11,8 @@ for group = 1, #ARGV do
   for i = 1, counters do
     if i > 1 then spelt, one, other, windows, a, b, at = from_packed('<sddsdd', ARGV[group], at) end
     unit = spelt + 0
-    local kind, highest, kept = (windows == 'burst' or windows == 'sliding' or windows == 'log') and windows, nil, nil
+    local is_other = windows == 'burst' or windows == 'sliding' or windows == 'log' or windows == 'sorted'
+    local kind, highest, kept = is_other and windows, nil, nil
     if windows == 'burst' then highest, kept, at = from_packed('<dd', ARGV[group], at) end
     local is_open = windows == 'open'
     if windows == 'grid' or is_open then

@@ -16,7 +16,7 @@ end
 -- Buckets, sliding windows and logs. Like the rest of what is unusual, this captures no variables but the two functions
 -- above.
 local function other_kinds(now, call, try, GRACE, fit, charged)
-  local MOST_LOGGED, MOST_ENTRIES = 16777215, 256
+  local MOST_LOGGED, MOST_ENTRIES, MOST_MEMBERS = 16777215, 256, 1024
 
   -- Of each kind, a value in which nothing counts any more is deleted if it has not expired by itself: another program
   -- has removed its expiry.
@@ -95,23 +95,71 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
     return { used = used, steps = steps, units = units, count = count, exists = value, is_moved = is_moved }
   end
 
+  -- Returns a log whose units are members of a sorted set with these scores, the oldest first. Members after the current
+  -- millisecond, which a clock that is ahead leaves, are moved into it. Returns nil if there are more than are read.
+  local function sorted_log(found, step)
+    if #found > 2 * MOST_MEMBERS then return nil end
+    local steps, units, count, ahead = {}, {}, 0, {}
+    for i = 1, #found, 2 do
+      local at = math.ceil(found[i + 1])
+      if at > now then at, ahead[#ahead + 1] = now, found[i] end
+      at = math.floor(at / step)
+      if steps[count] ~= at then
+        count = count + 1
+        steps[count], units[count] = at, 0
+      end
+      units[count] = units[count] + 1
+    end
+    -- The oldest of too many leave later, with the next ones.
+    local first = math.max(1, count - MOST_ENTRIES + 1)
+    for i = 1, first - 1 do units[first] = units[first] + units[i] end
+    if first > 1 then steps, units, count = { unpack(steps, first) }, { unpack(units, first) }, MOST_ENTRIES end
+    local is_moved = #ahead > 0
+    local used = #found / 2
+    return { used = used, steps = steps, units = units, count = count, is_moved = is_moved, found = found, ahead = ahead }
+  end
+
   -- Returns the counter that has this value, or none.
   local function counter_of(value, asked)
     if asked.kind == 'burst' then return bucket(value, asked.a, asked.b, asked.highest, asked.kept) end
     if asked.kind == 'log' then return log(value, asked.a, asked.b) end
+    if asked.kind == 'sorted' then return sorted_log(value or {}, asked.a) end
     asked.most = asked.most or math.min(1000000, math.floor(4503599627370496 / asked.b))
     return sliding(value, asked.a, asked.b, asked.most)
   end
 
   -- Returns a counter of one of these kinds. `value` is its value, if already known.
   local function read(key, asked, value)
+    if asked.kind == 'sorted' then
+      local oldest = string.format('(%.0f', now - asked.b)
+      value = try('ZRANGEBYSCORE', key, oldest, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST_MEMBERS + 1)
+      return not value.err and counter_of(value, asked) or nil
+    end
     -- GET fails on other types; these are no counters.
     return counter_of(value or try('GET', key), asked)
+  end
+
+  -- Writes a log in a sorted set that is used so much more. Members are what no other program writes, and what has left
+  -- is removed. The set outlives its last unit, as RLaaS has it.
+  local function write_sorted(key, length, counter, more)
+    call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now - length))
+    local score, taken, nth = string.format('%.0f', now), {}, 0
+    for _, member in ipairs(counter.ahead) do call('ZADD', key, 'XX', score, member) end
+    for i = 1, #counter.found, 2 do taken[counter.found[i]] = true end
+    for _ = 1, math.min(more, MOST_MEMBERS - counter.used) do
+      local member
+      repeat
+        member, nth = score .. '-' .. nth, nth + 1
+      until not taken[member]
+      call('ZADD', key, score, member)
+    end
+    call('PEXPIRE', key, length + math.max(length, GRACE))
   end
 
   -- Writes a counter that is used so much more, or so much less.
   local function write(key, asked, counter, more)
     if more == 0 and not counter.is_moved then return end
+    if asked.kind == 'sorted' then return write_sorted(key, asked.b, counter, more) end
     if asked.kind == 'burst' then
       local most = math.max(asked.highest, counter.level)
       local level = math.max(0, math.min(counter.level + more * asked.a, most))
@@ -166,6 +214,9 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
       local level = math.min(used * asked.a, asked.highest)
       if level == counter.level and not counter.is_moved then return end
       counter.level, counter.is_moved = level, true
+    elseif asked.kind == 'sorted' then
+      call('DEL', key)
+      return write(key, asked, sorted_log({}, asked.a), used)
     elseif asked.kind == 'log' then
       if not counter.exists and used == 0 then return end
       counter.used, counter.count, counter.steps, counter.units, counter.is_moved = 0, 0, {}, {}, true
@@ -185,6 +236,22 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
       given = math.min(units, counter.used, math.max(0, math.floor((mark - now) * asked.b / asked.a)))
       write(key, asked, counter, -given)
       return
+    end
+    if asked.kind == 'sorted' then
+      -- As in other logs, all that is after the entry before leaves with the marked one.
+      local step, before = math.floor(mark / asked.a), -1
+      for i = 1, counter.count do
+        if counter.steps[i] == step then given = math.min(units, counter.units[i]) end
+        if counter.steps[i] < step then before = counter.steps[i] end
+      end
+      for i = 1, #counter.found, 2 do
+        local at = math.floor(math.min(math.ceil(counter.found[i + 1]), now) / asked.a)
+        if at > before and at <= step and given > 0 then
+          call('ZREM', key, counter.found[i])
+          given = given - 1
+        end
+      end
+      return write(key, asked, counter, 0)
     end
     if asked.kind == 'log' then
       local step = math.floor(mark / asked.a)
@@ -217,7 +284,7 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
       reply[said + 1] = counter.level
       return said + 1
     end
-    if asked.kind == 'log' then
+    if counter.steps then
       reply[said + 1] = counter.count
       for i = 1, counter.count do reply[said + 2 * i], reply[said + 2 * i + 1] = counter.steps[i], counter.units[i] end
       return said + 2 * counter.count + 1
@@ -233,7 +300,7 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
       error('there is no operation ' .. op)
     end
     -- All keys differ, which is only true of operations that are merged if they are equal.
-    local values = is_charge and requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
+    local values = is_charge and requests > 1 and asked.kind ~= 'sorted' and call('MGET', unpack(KEYS, key + 1, key + requests))
     for i = 1, requests do
       local name = KEYS[key + i]
       local counter = read(name, asked, values and values[i])

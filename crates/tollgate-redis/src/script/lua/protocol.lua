@@ -21,7 +21,8 @@
 --              first_hit: b ms from the first unit;  given: from a to b;
 --              named: from a to b, and the key names the window;
 --              burst: a unit takes a / b ms; the highest level and the highest that is kept follow;
---              sliding: each b ms, one of them from a on;  log: in steps of a ms, for b ms after a step's last one
+--              sliding: each b ms, one of them from a on;  log: in steps of a ms, for b ms after a step's last one;
+--              sorted: the same in a sorted set
 --
 -- The reply is a flat list of integers, which is cheaper to write and to read than a nested one. It has the time, then
 -- for each request and counter the count before the step, or a fault. For a first_hit counter, the end of its window
@@ -40,7 +41,8 @@
 -- Of other kinds, the value alone tells the state. A bucket is the instant at which all units are back, in milliseconds
 -- and seven digits that are rounded up. A sliding window is its start, the units in it and, if there are some, those of
 -- the window before. A log is its first step and the units in it, and then the distance to each next step and its
--- units. They expire a second after nothing counts any more.
+-- units. They expire a second after nothing counts any more. Where another program shares a log, it is a sorted set: a
+-- member for each unit, whose score is its millisecond.
 --
 -- The clock may step back. A step of up to a second reopens nothing: the counter of a closed window still exists, and a
 -- counter whose window has not begun stays in it. After a longer step, the first operation on a counter takes it, with

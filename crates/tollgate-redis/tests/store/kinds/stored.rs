@@ -323,5 +323,5 @@ fn layouts_of_other_systems_cannot_count_other_kinds() {
     }
     assert_eq!(server.command::<Vec<String>>(["KEYS", "layout-kinds:*"]), [""; 0]);
     // The service says so when it starts.
-    assert!(tollgate_redis::KeyLayout::RLAAS.validate(quota("5/1m~log").quota()).is_err());
+    assert!(tollgate_redis::KeyLayout::LEETDEZINE.validate(quota("5/1m~log").quota()).is_err());
 }

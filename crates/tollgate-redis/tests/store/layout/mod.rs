@@ -3,6 +3,7 @@
 mod clock;
 mod kept;
 mod published;
+mod rlaas;
 mod rules;
 
 use std::time::Duration;

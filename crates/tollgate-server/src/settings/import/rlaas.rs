@@ -1,7 +1,7 @@
 //! The `application.yaml` of the [RLaaS Users Service](https://github.com/amitsaxena098/rlaas-users-service).
 //!
-//! Its sliding window is a log. RLaaS keeps it in a sorted set for each user, by the clock of each of its processes, so
-//! counts do not go over.
+//! Its sliding window is a log, which both keep in one sorted set for each user. A log in steps, which larger limits
+//! need, has keys of its own.
 //!
 //! Windows are checked here, because RLaaS does not check them: with a window of 0 seconds it has no limit at all, and
 //! with half a second its counters never expire.
@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate::{CountDenied, OnStoreFailure, Quota, QuotaError, QuotaKind};
+use tollgate::{CountDenied, OnStoreFailure, Quota, QuotaError, QuotaErrorKind, QuotaKind};
 use tollgate_policy::{
     ConfigError, Identity, Policies, Policy, PolicyProblem, Position, Problem, ProblemKind, Sources,
 };
@@ -59,6 +59,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         }
     };
     let (is_log, written) = (quota.kind() == QuotaKind::Log, quota.to_string());
+    let is_shared = KeyLayout::RLAAS.validate(&quota).is_ok();
     // RLaaS fails every request while its store is down.
     let failure = failure.unwrap_or(OnStoreFailure::Closed);
     let policy = Policy::builder("rlaas")
@@ -69,9 +70,8 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         .build()?;
     let mut notes = vec![format!("while the store is down, on_store_failure is `{failure}`")];
     if is_log {
-        notes.push(format!(
-            "`{SLIDING}` is the log `{written}`; RLaaS's sorted sets are not read, so counts begin anew"
-        ));
+        let sets = if is_shared { "is counted in" } else { "does not read" };
+        notes.push(format!("`{SLIDING}` is the log `{written}`, which {sets} RLaaS's sorted sets"));
     }
     let ignored = file.others(&KNOWN);
     if !ignored.is_empty() {
@@ -88,7 +88,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         policies: Policies::of([policy])?,
         source: name,
         store,
-        layout: (!is_log).then_some(KeyLayout::RLAAS),
+        layout: is_shared.then_some(KeyLayout::RLAAS),
         dialect: Some(AnswerSystem::Rlaas),
         notes,
     })
@@ -143,9 +143,11 @@ fn quota(file: &SpringFile) -> Result<Quota, Vec<Problem>> {
 
 /// Returns the exact log, or the log with the shortest round step that fits.
 fn log(quota: &Quota) -> Result<Quota, QuotaError> {
-    let steps = (0..10).flat_map(|zeros| [1, 2, 5].map(|digit| digit * 10_u64.pow(zeros)));
-    let mut logs = steps.map(|step| quota.clone().with_log(Duration::from_millis(step)));
-    logs.find(Result::is_ok).unwrap_or_else(|| quota.clone().with_log(Duration::from_secs(1)))
+    let with_step = |millis| quota.clone().with_log(Duration::from_millis(millis));
+    with_step(1).or_else(|error| match error.kind() {
+        QuotaErrorKind::LogEntries { fitting_step } => with_step(fitting_step),
+        _ => Err(error),
+    })
 }
 
 /// Returns the name of the algorithm, one of the two.

@@ -70,6 +70,26 @@ fn refuses_a_prefix_that_no_key_would_have() {
     }
 }
 
+/// A shorter log would remove what a longer one counts.
+#[test]
+fn refuses_logs_of_two_lengths_in_one_sorted_set() {
+    let policies = |other: &str| {
+        format!(
+            "- {{ name: search, key: [user], match: {{ path: /search }}, quotas: [5/1m~log] }}\n\
+             - {{ name: login, key: [user], match: {{ path: /login }}, quotas: [{other}] }}\n"
+        )
+    };
+    let path = file("logs.yaml", "rlaas", &policies("\"9/1h~log\""));
+    let said = refused(&[("REDIS_URL", "redis://h")], &["--config", &path]);
+    let expected = "policy `login` cannot be counted: 5/1m~log and 9/1h~log may share a log";
+    assert!(said.contains(expected), "{said}");
+    for other in ["\"9/1m~log\"", "9/1h"] {
+        let path = file("logs.yaml", "rlaas", &policies(other));
+        let output = tollgate().args(["check-config", &path]).env("REDIS_URL", "redis://h").output();
+        assert_eq!(output.expect("it runs").status.code(), Some(0), "{other}");
+    }
+}
+
 /// The store refused each such request, and a policy with `open` then admitted everybody.
 #[test]
 fn refuses_policies_that_do_not_fit_the_layout_by_name() {

@@ -202,6 +202,9 @@ fn its_sliding_window_is_a_log() {
     };
     let file = written("sliding.yaml", &settings(2));
     let server = serve(&[("REDIS_URL", &redis)], &["--import", "rlaas", &file]);
+    let mut rlaas = store.connection();
+    let mut rlaas_admits =
+        |user| published::rlaas_sliding(&mut rlaas, user, store.time().as_unix_millis(), (60, 2));
     assert!(server.said.iter().any(|line| line.contains("2/1m~log for each userId")), "{:?}", server.said);
     // A denial is remembered by another clock than this one, which jumps.
     let both_are_allowed = || ["alice", "bob"].iter().for_each(|user| assert_allowed(&check(&server, user)));
@@ -212,15 +215,23 @@ fn its_sliding_window_is_a_log() {
     store.clock().step(40_000);
     assert_allowed(&check(&server, "bob"));
     assert_denied(&check(&server, "bob"), 20);
-    assert!(log(server).contains("RLaaS's sorted sets are not read, so counts begin anew"));
+    // Both count in one set, while a fleet moves over.
+    assert!(!rlaas_admits("bob"));
+    assert!(rlaas_admits("carol"));
+    assert_allowed(&check(&server, "carol"));
+    assert!(!rlaas_admits("carol"));
+    assert_denied(&check(&server, "carol"), 60);
+    assert_eq!(keys(&store), ["alice", "bob", "carol"].map(|user| format!("rlaas:rate_limit:{user}")));
+    assert!(log(server).contains("`2/1m~log`, which is counted in RLaaS's sorted sets"));
 
     // More requests than a log has entries are counted in steps.
     let file = written("sliding-many.yaml", &settings(1_000));
     let server = serve(&[("REDIS_URL", &redis)], &["--import", "rlaas", &file]);
     assert!(server.said.iter().any(|line| line.contains("1000/1m~log:500ms")), "{:?}", server.said);
-    // No layout of its keys is there for this kind.
+    assert!(log(server).contains("`1000/1m~log:500ms`, which does not read RLaaS's sorted sets"));
+    // The layout of its keys has no steps.
     let said = refused(&[("REDIS_URL", &redis)], &["--import", "rlaas", &file, "--store-layout", "rlaas"]);
-    assert!(said.contains("fixed windows"), "{said}");
+    assert!(said.contains("can only hold logs of single milliseconds"), "{said}");
 }
 
 /// The service started, did not answer RLaaS's own path, and told the other system's callers that `userId` is missing.
