@@ -19,7 +19,7 @@ section! {
         "match" conditions: Conditions,
         /// The key: an attribute, several together, the first that a request has, or `global`.
         "key" key: Identity,
-        /// The quotas, all or nothing, or `unlimited`.
+        /// The quotas, such as 100/1m, 10/1s~burst:20 or 100/1m~log, all or nothing; or `unlimited`.
         "quotas" quotas: PolicyQuotas,
         /// Quotas on trial: they are counted after the decision and never change it.
         "candidate" candidate: QuotaList,
@@ -56,7 +56,7 @@ section! {
     RawOverride("an override") {
         /// Tests of attributes, which must all hold.
         "when" when: Conditions,
-        /// The quotas that replace the policy's, or `unlimited`. Quotas with the same windows keep their counters.
+        /// The quotas that replace the policy's, or `unlimited`. Quotas that count in the same way keep their counters, whatever their limits.
         "quotas" quotas: QuotaList,
         /// Quotas on trial while it holds.
         "candidate" candidate: QuotaList,

@@ -65,7 +65,8 @@ pub enum WarningKind {
     /// A long window has no shorter quota next to it.
     #[error(
         "{quota} has no shorter quota next to it: around the end of a window, {burst} units may be used at once; \
-         to prevent that, add a quota with a shorter window, or let it count as a bucket (`~burst`) or a log (`~log`)"
+         to prevent that, add a quota with a shorter window{}",
+        other_kinds(quota)
     )]
     LongWindowAlone {
         /// The quota of the shortest window.
@@ -346,6 +347,14 @@ fn long_alone<'a>(quotas: impl Iterator<Item = &'a Quota>) -> Option<WarningKind
     let is_long = length(&shortest) >= LONG && shortest.limit() > 1 && shortest.kind() == QuotaKind::Window;
     let (quota, burst) = (shortest.clone().into(), 2 * shortest.limit());
     is_long.then_some(WarningKind::LongWindowAlone { quota, burst })
+}
+
+/// Returns the kinds that have no such end, if the quota can count in them: only fixed windows follow a calendar.
+fn other_kinds(quota: &Quota) -> &'static str {
+    match quota.window() {
+        WindowLength::Fixed(_) => ", or let it count as a bucket (`~burst`) or a log (`~log`)",
+        _ => "",
+    }
 }
 
 fn mixed(identity: &Identity) -> Option<WarningKind> {
