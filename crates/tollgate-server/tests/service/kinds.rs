@@ -168,6 +168,31 @@ fn receipts_settle_and_batches_count_each_kind() {
     }
 }
 
+/// Answers to changes named neither the kind nor the charge, so nobody could give a record back.
+#[test]
+fn records_say_how_to_give_them_back() {
+    let (_folder, server) = start();
+    for (name, algorithm) in KINDS {
+        let attributes = json!({ "user": "alice", "path": format!("/{name}") });
+        let record = json!({ "attributes": attributes, "cost": 3 });
+        let counts = server.admin_post("/v1/record", &record.to_string()).json();
+        let recorded = &counts["quotas"][0];
+        assert_eq!(
+            [&recorded["algorithm"], &recorded["used"], &recorded["window"]],
+            [&json!(algorithm), &json!(3), &Value::Null],
+            "{counts}"
+        );
+        let charge = json!({ "policy": name, "quota": recorded["quota"], "mark": recorded["mark"] });
+        let refund = json!({ "attributes": attributes, "cost": 3, "version": 1, "windows": [charge] });
+        let refunded = server.admin_post("/v1/refund", &refund.to_string()).json();
+        assert_eq!(
+            (&refunded["quotas"][0]["given"], used(&server, name)),
+            (&json!(3), json!(0)),
+            "{refunded}"
+        );
+    }
+}
+
 #[test]
 fn an_explanation_has_the_bound() {
     let folder = Folder::new();

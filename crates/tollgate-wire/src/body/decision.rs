@@ -106,12 +106,16 @@ struct QuotaBody<'a> {
 }
 
 /// How a quota counts that has no fixed windows: in a bucket, a sliding window or a log.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-enum Algorithm {
+#[non_exhaustive]
+pub enum Algorithm {
+    #[expect(missing_docs, reason = "the schema would list them one by one")]
     Bucket,
+    #[expect(missing_docs, reason = "as above")]
     Sliding,
+    #[expect(missing_docs, reason = "as above")]
     Log,
 }
 
@@ -246,7 +250,9 @@ impl Serialize for AppliedQuotas<'_> {
 }
 
 impl Algorithm {
-    fn of(state: &QuotaState) -> Option<Self> {
+    /// Returns the algorithm of the quota; `None` for fixed windows.
+    #[must_use]
+    pub fn of(state: &QuotaState) -> Option<Self> {
         match state.kind() {
             QuotaKind::Burst => Some(Self::Bucket),
             QuotaKind::Sliding => Some(Self::Sliding),
@@ -260,7 +266,10 @@ fn next_after(state: &QuotaState) -> Option<u64> {
     state.next_after().filter(|_| state.window().is_none()).map(millis)
 }
 
-fn mark(state: &QuotaState) -> Option<i64> {
+/// Returns the time by which a refund names a charge in the state's counter, in Unix milliseconds; `None` for fixed
+/// windows, whose start names it.
+#[must_use]
+pub fn mark(state: &QuotaState) -> Option<i64> {
     state.window().is_none().then(|| state.mark().time().as_unix_millis())
 }
 

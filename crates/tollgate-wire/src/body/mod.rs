@@ -15,7 +15,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use tollgate::{PolicyQuota, QuotaKind, Source};
 
-pub use self::decision::DecisionBody;
+pub use self::decision::{Algorithm, DecisionBody, mark};
 pub use self::denial::DenialBody;
 pub use self::problem::DenialProblem;
 

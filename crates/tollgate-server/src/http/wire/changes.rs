@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyQuota, QuotaState, Source};
 use tollgate_policy::{Policy, QuotaChanges, QuotaRefund, QuotaSettlement};
-use tollgate_wire::body::{DecisionSource, QuotaText, WindowBody};
+use tollgate_wire::body::{Algorithm, DecisionSource, QuotaText, WindowBody, mark};
 
 use crate::answer::rejection::Rejection;
 use crate::http::problem::ProblemBody;
@@ -94,11 +94,18 @@ pub(in crate::http) enum RecordEntry<'a> {
 struct QuotaCount<'a> {
     policy: &'a str,
     quota: QuotaText<'a>,
+    /// How the quota counts; absent for fixed windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    algorithm: Option<Algorithm>,
     limit: u64,
     used: u64,
     remaining: u64,
+    /// The window that was counted; absent unless the quota counts in fixed windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowBody>,
+    /// The time by which a refund names a recorded charge; absent for fixed windows, whose start names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<i64>,
     /// The source of the count, if it is not the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<DecisionSource>,
@@ -145,9 +152,16 @@ impl<'a> CountsReply<'a> {
 
 impl<'a> QuotaCount<'a> {
     fn new(policy: &'a Policy, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
-        let (limit, used, remaining) = (state.limit(), state.used(), state.remaining());
-        let (policy, quota) = (policy.name(), QuotaText(quota));
-        let source = (state.source() != Source::Store).then(|| state.source().into());
-        Self { policy, quota, limit, used, remaining, window: state.window().map(Into::into), source }
+        Self {
+            policy: policy.name(),
+            quota: QuotaText(quota),
+            algorithm: Algorithm::of(state),
+            limit: state.limit(),
+            used: state.used(),
+            remaining: state.remaining(),
+            window: state.window().map(Into::into),
+            mark: mark(state),
+            source: (state.source() != Source::Store).then(|| state.source().into()),
+        }
     }
 }
