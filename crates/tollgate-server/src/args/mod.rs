@@ -120,9 +120,9 @@ pub struct ServeArgs {
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Vec<PathBuf>,
 
-    /// Limit, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit. For several limits, repeat the flag or separate
-    /// them with commas: a request needs room in all of them. Notations of other limiters also work, such as
-    /// "10/minute;100/hour" and 5-S
+    /// Limit, such as 5/1m, 100/day@Europe/Berlin, 10/1s@first_hit, 10/1s~burst:20 (a bucket), 100/1m~sliding (a sliding
+    /// window) or 100/1m~log (a log). For several limits, repeat the flag or separate them with commas: a request needs
+    /// room in all of them. Notations of other limiters also work, such as "10/minute;100/hour" and 5-S
     #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", allow_hyphen_values = true)]
     pub limits: Vec<Limits>,
 
