@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::decide::{Outcome, at_most, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::logs::{LogGuards, log_entries, places, places_with_another};
+use super::logs::{LogGuards, log_entries, places, places_with_another, remove_log};
 use super::slot::Slot;
 use super::stored::{Course, PlacedCounter, SlotStanding, StoredCounter};
 use super::table::{Guards, Table};
@@ -263,7 +263,9 @@ impl<'a> LockedStep<'a> {
         let held = &mut self.held[0];
         if let Some(taken) = held.places.replace(0) {
             self.outcomes[0].placement.course = Course::Stayed;
-            self.logs.of(held.fingerprint).and_then(|logs| logs.remove(&held.fingerprint));
+            if let Some(logs) = self.logs.of(held.fingerprint) {
+                remove_log(logs, held.fingerprint);
+            }
             self.table.forget_log(held.fingerprint, taken);
             held.stored = StoredCounter::Log(Box::default());
             let counter = self.charges[0].counter();

@@ -40,7 +40,8 @@ impl Default for Logs {
 /// Returns how many places of the cap a log of so many entries takes: five for itself, and one for every three of them.
 ///
 /// A place is 31 bytes. A map has seven filled slots in sixteen after it has grown, so that a log takes up to 130 bytes
-/// of it; and its entries, at most 8 bytes each and 24 bytes of spare room and of the allocator's.
+/// of it; and its entries, at most 8 bytes each and 24 bytes of spare room and of the allocator's. After resets, a map
+/// may have half as many filled slots until closed logs are next dropped.
 pub(super) fn places(entries: usize) -> usize {
     if entries == 0 { 0 } else { 5 + entries.div_ceil(3) }
 }
@@ -132,9 +133,62 @@ fn drop_closed(
     may_go: impl Fn(&Fingerprint) -> bool,
 ) -> Vec<(Fingerprint, usize)> {
     let closed = logs.extract_if(|fingerprint, log| log.end <= now && may_go(fingerprint));
-    closed.map(|(fingerprint, log)| (fingerprint, places(log.entries.len()))).collect()
+    let closed: Vec<_> = closed.map(|(fingerprint, log)| (fingerprint, places(log.entries.len()))).collect();
+    // Takes no longer than the search did.
+    if !closed.is_empty() {
+        logs.shrink_to_fit();
+    }
+    closed
+}
+
+/// Removes a log.
+pub(super) fn remove_log(logs: &mut LogMap, fingerprint: Fingerprint) {
+    logs.remove(&fingerprint);
+    // Not at each one, because all others move.
+    if logs.len() < logs.capacity() / 4 {
+        logs.shrink_to(2 * logs.len());
+    }
 }
 
 fn shard_of(fingerprint: Fingerprint) -> usize {
     fingerprint.position as usize % SHARDS
+}
+
+#[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
+mod tests {
+    use super::*;
+
+    fn full_map() -> LogMap {
+        let log = |position: u32| {
+            let end = Timestamp::from_unix_millis(1_000 + i64::from(position % 10 == 0));
+            let entries = [(0, 1)].into_iter().collect();
+            (Fingerprint { position: position.into(), tag: 0 }, StoredLog { entries, end })
+        };
+        (0_u32..1_000).map(log).collect()
+    }
+
+    /// A map kept the room of its logs after they had left. Windows then took the places of these, so the store took more
+    /// memory than its cap.
+    #[test]
+    fn a_map_gives_back_the_room_of_closed_logs() {
+        let mut logs = full_map();
+        assert_eq!(drop_closed(&mut logs, Timestamp::from_unix_millis(1_000), |_| true).len(), 900);
+        assert_eq!(logs.len(), 100);
+        assert!(logs.capacity() < 200, "{}", logs.capacity());
+        assert_eq!(drop_closed(&mut logs, Timestamp::from_unix_millis(1_001), |_| true).len(), 100);
+        assert_eq!(logs.capacity(), 0);
+    }
+
+    /// The same, one by one, as by resets.
+    #[test]
+    fn a_map_gives_back_the_room_of_removed_logs() {
+        let mut logs = full_map();
+        while let Some(fingerprint) = logs.keys().next().copied() {
+            remove_log(&mut logs, fingerprint);
+            // A map has room for three at least.
+            assert!(logs.capacity() <= 4 * logs.len() + 3, "{} for {}", logs.capacity(), logs.len());
+        }
+        assert_eq!(logs.capacity(), 0);
+    }
 }

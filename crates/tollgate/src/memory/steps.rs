@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::decide::Outcome;
 use super::fingerprint::Fingerprint;
 use super::locked::{LockedStep, Needs, NoRoom};
-use super::logs::places;
+use super::logs::{places, remove_log};
 use super::stored::PlacedCounter;
 use super::table::Table;
 use super::time::Time;
@@ -126,7 +126,7 @@ impl<C: Clock> Inner<C> {
         log.entries = after.into_entries();
         let taken = places(before) + taken;
         if log.entries.is_empty() {
-            logs.remove(&fingerprint);
+            remove_log(&mut logs, fingerprint);
             self.table.forget_log(fingerprint, taken);
         } else {
             self.table.give_back_counters(taken.saturating_sub(places(log.entries.len())));

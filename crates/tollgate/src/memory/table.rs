@@ -6,7 +6,7 @@ use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter};
-use super::logs::{LogGuards, Logs, StoredLog, log_entries, places};
+use super::logs::{LogGuards, Logs, StoredLog, log_entries, places, remove_log};
 use super::names::{NamedCounter, Names, Naming};
 use super::shard::{DroppedCounters, FULL, Guard, Header, Look, Shard};
 use super::slot::SlotReading;
@@ -211,7 +211,7 @@ impl Table {
         let entries = log_entries(standing).clone();
         self.give_back_counters(taken.saturating_sub(places(entries.len())));
         if entries.is_empty() {
-            logs.remove(&fingerprint);
+            remove_log(logs, fingerprint);
             self.forget_log(fingerprint, 0);
             return;
         }
