@@ -68,7 +68,9 @@ const BATCH: usize = 16;
 ///
 /// Memory is bounded by the cap on counters ([`MemoryStoreBuilder::max_counters`], one million by default): counters of
 /// closed windows make room, live counters never do. When every counter is live, a key without a counter gets [`Full`];
-/// keys with a counter are not affected. The table grows with its counters, in small steps, and never shrinks.
+/// keys with a counter are not affected. A log is affected if it needs another place of the cap, which is at each third
+/// entry. The table grows with its counters, in small steps, and never shrinks. Logs have memory of their own, which they
+/// give back.
 ///
 /// # Consistency
 ///
@@ -78,7 +80,7 @@ const BATCH: usize = 16;
 /// quotas takes the locks of all its shards. For a key with a counter, three cases take the lock of one shard: counts
 /// of 2<sup>32</sup> and more; the first unit in a window that ends at another fraction of a second than the window
 /// before (`first_hit` quotas, and lengths that are not whole seconds); and the first unit in a new window after some
-/// thirteen hours, so in each window that is longer.
+/// thirteen hours, so in each window that is longer. Logs are in 64 maps, each with a lock, which denials take as well.
 ///
 /// Each decision reads the clock once. Windows of a second or more use the coarse reading, except near their ends (see
 /// [`Clock::coarse_now`]), so no unit is counted in a window that is over.
@@ -147,7 +149,8 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     }
 
     /// Holds as many counters as fit into this much memory, about one per 31 bytes; see [`MemoryStore::max_counters`].
-    /// At least 24 KiB, the smallest table.
+    /// At least 24 KiB, the smallest table. A store whose counters are logs at one time and others at another may take
+    /// twice as much, because the table of the others never shrinks.
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
         Self { cap: Cap::Bytes(max_bytes), ..self }
