@@ -303,7 +303,7 @@ pub async fn the_largest_bucket_is_exact<S: SettableClock>(subject: &S) {
         };
         for units in [burst, 2 * burst, burst / 2, burst / 3 + 1] {
             subject.set_time(start);
-            let level = u128::from(units.min(2 * burst)) * u128::from(window);
+            let level = u128::from(units.min(Quota::MAX_LIMIT)) * u128::from(window);
             let set = take(subject, Step::Set { counter, used: units }).await;
             let reset_after = u64::try_from(level.div_ceil(u128::from(limit))).unwrap();
             let answer = (set.used(), set.reset_after());
@@ -328,6 +328,31 @@ pub async fn the_largest_bucket_is_exact<S: SettableClock>(subject: &S) {
         }
         take(subject, Step::Reset(counter)).await;
     }
+}
+
+/// Rule 6: a bucket has no more than 2^40 - 1 units, even if that is less than twice its burst. In memory, it had more.
+pub async fn the_largest_bucket_saturates<S: SettableClock>(subject: &S) {
+    const MOST: u64 = Quota::MAX_LIMIT;
+    let quota = Quota::new(4_194_301, Duration::from_secs(1)).and_then(|quota| quota.with_burst(Some(MOST)));
+    let quota = PolicyQuota::new("conformance", quota.expect("a quota at its bounds"));
+    let key = Key::from("alice");
+    let counter = Counter::new(&quota, &key);
+    let record = async |units| {
+        let state = take(subject, Step::Record(Charge::new(&quota, &key, units))).await;
+        (state.used(), state.units(), state.reset_at())
+    };
+    let start = Timestamp::from_unix_millis(1_700_000_040_007);
+    subject.set_time(start);
+    assert_eq!(take(subject, Step::Set { counter, used: u64::MAX }).await.used(), MOST);
+    assert_eq!(take(subject, Step::Set { counter, used: MOST - 3 }).await.used(), MOST - 3);
+    let (used, units, _) = record(5).await;
+    assert_eq!((used, units), (MOST, 3));
+    // 4,194 units and three tenths are back, and 4,194 fit.
+    subject.set_time(start + MILLISECOND);
+    let reset_after = (MOST * 1_000 - 301).div_ceil(4_194_301);
+    let reset_at = start + MILLISECOND + Duration::from_millis(reset_after);
+    assert_eq!(record(u32::MAX).await, (MOST, 4_194, reset_at));
+    take(subject, Step::Reset(counter)).await;
 }
 
 /// Sliding windows are exact with the largest counts, in the longest windows too.

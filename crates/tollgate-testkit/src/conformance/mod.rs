@@ -134,6 +134,7 @@ macro_rules! conformance {
             kinds::a_step_back_of_any_kind_frees_nothing_and_locks_nobody_out
             kinds::a_smaller_burst_forgives_nothing
             kinds::the_largest_bucket_is_exact
+            kinds::the_largest_bucket_saturates
             kinds::the_largest_sliding_window_is_exact
             kinds::the_largest_logs_are_exact
             steered::a_calendar_day_has_its_23_or_25_hours

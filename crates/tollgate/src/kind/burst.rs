@@ -6,7 +6,7 @@
 //! rounded, and rates do not drift.
 
 use super::Mark;
-use crate::Timestamp;
+use crate::{Quota, Timestamp};
 
 /// The largest `q`, so that a fraction of a millisecond fits into 22 bits.
 const MAX_PARTS: u64 = 1 << 22;
@@ -112,11 +112,13 @@ impl Bucket {
         self.burst
     }
 
-    /// Returns the highest level that charges reach which do not ask for room: twice the burst.
+    /// Returns the highest level that charges reach which do not ask for room: twice the burst, or 2^40 - 1 units if that
+    /// is less.
     #[must_use]
     pub const fn highest_level(&self) -> u64 {
         // A bucket for nothing still drains what an earlier limit admitted.
-        2 * if self.burst == 0 { self.unit } else { self.burst * self.unit }
+        let most = if self.burst == 0 { 2 } else { 2 * self.burst };
+        self.unit * if most < Quota::MAX_LIMIT { most } else { Quota::MAX_LIMIT }
     }
 
     /// Returns the highest level that is kept: twice the burst, or what drains in a window if that is more. Above it, the
@@ -183,7 +185,10 @@ impl BurstStanding {
             // Whole units are added, so usage needs no division.
             Self { level, used: self.used + units, ..*self }
         } else {
-            Self::with_level(self.bucket, self.bucket.highest_level().max(self.level), self.now)
+            // Whole units are added, up to the most that a count can have.
+            let units = units.min(Quota::MAX_LIMIT.saturating_sub(self.used));
+            let level = self.level.saturating_add(units.saturating_mul(self.bucket.unit));
+            Self::with_level(self.bucket, level.min(self.bucket.highest_level().max(self.level)), self.now)
         }
     }
 

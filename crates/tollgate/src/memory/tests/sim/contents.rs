@@ -198,6 +198,7 @@ impl Contents {
                 let rate = Rate::of(terms);
                 let before = self.level(&rate, now);
                 let most = before.max(rate.highest(terms));
+                let units = units.min(LARGEST.saturating_sub(self.used_now(terms, now)));
                 return rate.bucket(now, (before + i128::from(units) * rate.unit).min(most));
             }
             Self::Sliding { current, .. } => {
@@ -314,7 +315,7 @@ impl Rate {
     }
 
     fn highest(&self, terms: &Terms) -> i128 {
-        2 * self.unit * i128::from(terms.capacity().max(1))
+        self.unit * i128::from((2 * terms.capacity().max(1)).min(LARGEST))
     }
 
     /// Above this, only a clock that has stepped back explains a level.
