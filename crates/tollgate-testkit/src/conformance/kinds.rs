@@ -355,6 +355,25 @@ pub async fn the_largest_bucket_saturates<S: SettableClock>(subject: &S) {
     take(subject, Step::Reset(counter)).await;
 }
 
+/// Rule 4: under another limit, a fraction of a millisecond is rounded up. Rounded down, it forgave what was left of a
+/// unit.
+pub async fn a_new_limit_forgives_no_fraction<S: SettableClock>(subject: &S) {
+    let key = Key::from("alice");
+    // A unit drains in 333 1/3 ms. Under the second limit, there are no thirds, or no whole number of them.
+    for second in ["4/1s~burst", "2/1s~burst", "7/1s~burst"] {
+        let start = Timestamp::from_unix_millis(1_700_000_040_000);
+        let [first, second] = ["3/1s~burst", second].map(quota);
+        let peek = async |quota| take(subject, Step::Peek(&[Charge::new(quota, &key, 1)])).await.used();
+        subject.set_time(start);
+        take(subject, Step::Reset(Counter::new(&first, &key))).await;
+        assert!(take(subject, Step::Charge(&[Charge::new(&first, &key, 1)])).await.has_room());
+        subject.set_time(start + Duration::from_millis(333));
+        assert_eq!([peek(&first).await, peek(&second).await], [1, 1], "{}", second.quota());
+        subject.set_time(start + Duration::from_millis(334));
+        assert_eq!([peek(&first).await, peek(&second).await], [0, 0], "{}", second.quota());
+    }
+}
+
 /// Sliding windows are exact with the largest counts, in the longest windows too.
 pub async fn the_largest_sliding_window_is_exact<S: SettableClock>(subject: &S) {
     for (limit, window) in [(1_000_000, 1_000_u64), (999_983, 4_503_599_627), (14_269, 315_619_200_000)] {

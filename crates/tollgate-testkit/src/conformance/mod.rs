@@ -133,6 +133,7 @@ macro_rules! conformance {
             kinds::a_log_reaches_its_bound_and_never_exceeds_it
             kinds::a_step_back_of_any_kind_frees_nothing_and_locks_nobody_out
             kinds::a_smaller_burst_forgives_nothing
+            kinds::a_new_limit_forgives_no_fraction
             kinds::the_largest_bucket_is_exact
             kinds::the_largest_bucket_saturates
             kinds::the_largest_sliding_window_is_exact

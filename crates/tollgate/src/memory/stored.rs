@@ -288,13 +288,17 @@ fn state_of_bucket(standing: &BurstStanding) -> State {
     }
 }
 
-/// The instant at which all units of a bucket are back.
+/// The instant at which all units of a bucket are back. If it was written under another limit, its fraction is rounded up
+/// to the parts of this one.
 #[inline(always)]
 fn all_back(bucket: Bucket, State { level, end }: State) -> ExactInstant {
     let (before_end, fraction) = (level >> FRACTION, level & ((1 << FRACTION) - 1));
+    let parts = fraction * bucket.parts();
+    // Fractions that are written under this limit are rounded up by less than a part.
+    let is_another = parts & ((1 << FRACTION) - 1) >= bucket.parts();
     ExactInstant {
         millis: end.saturating_sub_millis(before_end),
-        parts: (fraction * bucket.parts()) >> FRACTION,
+        parts: (parts >> FRACTION) + u64::from(is_another),
     }
 }
 

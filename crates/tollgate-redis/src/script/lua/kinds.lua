@@ -29,8 +29,11 @@ local function other_kinds(now, call, try, GRACE, fit, charged)
     local whole, digits = string.match(value, '^(%d+)%.?(%d*)$')
     if not whole or #whole > 15 or #digits ~= 0 and #digits ~= 7 then return nil end
     local level = (whole - now) * parts
-    -- Rounded up when it was written, so rounding down gives the parts exactly.
-    if digits ~= '' then level = level + math.floor(digits * parts / 1e7) end
+    if digits ~= '' then
+      -- Rounded up when it was written, so rounding down gives the parts exactly. What another limit wrote is rounded up.
+      local rest = digits * parts % 1e7
+      level = level + (digits * parts - rest) / 1e7 + (rest >= parts and 1 or 0)
+    end
     if level <= 0 then return { used = 0, level = 0, exists = true, is_moved = now > whole + 1 + GRACE } end
     local is_moved = level > kept
     if is_moved then level = highest end

@@ -63,7 +63,7 @@ impl Contents {
     }
 
     /// What a counter that is held comes to at this time, if it need not open another fixed window. More than one
-    /// standing if the fraction of a bucket is not known to the last part, because its limit has changed.
+    /// standing if so little of a part is left, because the limit of a bucket has changed, that a store may not know it.
     pub(super) fn placed(&self, terms: &Terms, key: usize, now: i64) -> Vec<Standing> {
         let standing = |contents: Self, has_moved| {
             let used = contents.used_now(terms, now);
@@ -78,9 +78,12 @@ impl Contents {
                 let rate = Rate::of(terms);
                 let (highest, kept) = (rate.highest(terms), rate.kept(terms));
                 let scaled = i128::from(*part) * rate.parts;
-                let least = scaled.div_euclid(i128::from(*parts));
-                let is_exact = scaled % i128::from(*parts) == 0 || rate.parts == i128::from(*parts);
-                let most = if is_exact { least } else { (least + 1).min(rate.parts - 1) };
+                let (least, rest) =
+                    (scaled.div_euclid(i128::from(*parts)), scaled.rem_euclid(i128::from(*parts)));
+                let most = least + i128::from(rest > 0);
+                // Rounded up, but not for less than the last digit that is stored.
+                let is_small = (rest << 22) < rate.parts * i128::from(*parts);
+                let least = if is_small { least } else { most };
                 let with_part = |part: i128| {
                     let level = (i128::from(millis - now) * rate.parts + part).max(0);
                     let level = if *millis < now { 0 } else { level };
