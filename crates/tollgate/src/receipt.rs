@@ -3,13 +3,14 @@
 use std::error::Error;
 use std::fmt;
 use std::mem;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::store::only;
 use crate::{
     AnswerError, Charge, Counter, Key, Mark, PolicyQuota, QuotaKind, QuotaState, QuotaStates, Source, Step,
-    Store, StoreError,
+    Store, StoreError, Timestamp, WindowLength,
 };
 
 /// A receipt of the units that a check charged: for each quota the counter, the units and the time.
@@ -152,8 +153,8 @@ impl Receipt {
     }
 
     /// Like [`settle`](Self::settle), but the receipt then holds what is charged at this cost, including fixed costs.
-    /// So it can be adjusted again, to any cost, or given back. If the cost rises, and the units of the quota come back
-    /// one by one, it can give back only the larger of both charges.
+    /// So it can be adjusted again, to any cost, or given back. If the cost rises, a bucket, a sliding window or a log may
+    /// still count both charges; then the receipt can give back only one of them, that of which more is left.
     ///
     /// # Errors
     ///
@@ -332,6 +333,28 @@ impl ReceiptItem {
         actual.saturating_sub(self.uncharged.unwrap_or(0)).min(self.units)
     }
 
+    /// Returns the most that a refund at this time can give back. Of a fixed window it is called only if another one is
+    /// open now, so it has closed.
+    fn left_at(&self, now: Timestamp) -> u32 {
+        let quota = self.quota.quota();
+        let WindowLength::Fixed(window) = quota.window() else { return 0 };
+        let still_counts = |longest: Duration| {
+            if now.since(self.mark.time()) < longest { self.units } else { 0 }
+        };
+        match quota.kind() {
+            QuotaKind::Window => 0,
+            QuotaKind::Burst => {
+                let drains = self.mark.time().since(now).as_millis() * u128::from(quota.limit());
+                u32::try_from(drains / window.as_millis()).unwrap_or(u32::MAX).min(self.units)
+            }
+            QuotaKind::Sliding => still_counts(2 * window),
+            QuotaKind::Log => {
+                let step = quota.log_step().unwrap_or_default();
+                still_counts(window + step.saturating_sub(Duration::from_millis(1)))
+            }
+        }
+    }
+
     /// Returns what is charged after the item was settled at the actual cost, with this outcome of the step.
     fn settled(self, actual: u32, state: &QuotaState) -> Self {
         let Some(cost) = self.cost().filter(|cost| *cost < actual) else {
@@ -342,11 +365,10 @@ impl ReceiptItem {
             // Not counted by the store: the next time, it is still missing.
             0 => self,
             units if added.mark == self.mark => Self { units: self.units.saturating_add(units), ..self },
-            // Neither charge has ended, and one mark names one of them: the larger.
-            units if state.kind() != QuotaKind::Window && units < self.units => {
+            // One mark names one of both charges: that of which more is left.
+            units if units < self.left_at(state.now()) => {
                 Self { uncharged: Some(actual.saturating_sub(self.units)), ..self }
             }
-            // The window that was charged first has closed, and nothing can be given back to it.
             _ => Self { uncharged: Some(cost), ..added },
         }
     }

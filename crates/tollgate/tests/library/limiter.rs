@@ -280,6 +280,41 @@ fn an_adjusted_receipt_can_be_adjusted_again_and_given_back() {
     });
 }
 
+/// The receipt kept the larger charge, although it had come back by itself: then nothing was given back.
+#[test]
+fn a_receipt_that_was_adjusted_upwards_gives_back_the_charge_of_which_more_is_left() {
+    // Ten units are charged, and five more after some seconds. The last two are what is given back, and what stays.
+    for (quota, seconds, given, stays) in [
+        // A unit comes back each second.
+        ("60/1m~burst", 4, 6, 5),
+        ("60/1m~burst", 7, 5, 3),
+        ("60/1m~burst", 20, 5, 0),
+        // In the same window, one mark names both.
+        ("60/1m~sliding", 30, 15, 0),
+        ("60/1m~sliding", 60, 10, 5),
+        ("60/1m~sliding", 120, 5, 0),
+        ("60/1m~log", 59, 10, 5),
+        ("60/1m~log", 60, 5, 0),
+        ("60/1m~log:2s", 61, 10, 5),
+        ("60/1m~log:2s", 62, 5, 0),
+    ] {
+        // A minute of the clock begins, and so does a step of two seconds.
+        let clock = ManualClock::at(Timestamp::from_unix_millis(1_700_000_040_000));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let memory = Limiter::builder("test").quota(quota.parse::<Quota>().unwrap()).build(store).unwrap();
+        let limiter = SharedLimiter::from(memory.clone());
+        block_on(async {
+            let mut receipt = limiter.check_cost("alice", 10).await.unwrap().into_receipt();
+            clock.advance(Duration::from_secs(seconds));
+            receipt.adjust(limiter.store(), 15).await.unwrap();
+            assert_eq!(receipt.items()[0].cost(), Some(15));
+            let refund = limiter.refund(&mut receipt).await.unwrap();
+            let used = memory.peek("alice").unwrap().used();
+            assert_eq!((refund[0].units(), used), (given, stays), "{quota} after {seconds} s");
+        });
+    }
+}
+
 #[test]
 fn a_part_that_was_provably_not_given_back_stays_with_the_rest() {
     let store = FaultyStore::new(MemoryStore::new());
