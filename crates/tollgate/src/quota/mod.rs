@@ -240,8 +240,8 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// If either anchor is [`Anchor::Calendar`], whose windows have no fixed length; for a bucket, which has no windows;
-    /// and for a sliding window that would start with its first unit.
+    /// If either anchor is [`Anchor::Calendar`], whose windows have no fixed length; for a bucket or a log, which have no
+    /// windows; and for a sliding window that would start with its first unit.
     pub fn with_anchor(self, anchor: Anchor) -> Result<Self, QuotaError> {
         let Some(millis) = self.series.fixed_millis() else {
             return Err(QuotaErrorKind::CalendarAnchor.into());
@@ -339,12 +339,13 @@ impl Quota {
         Ok(Self { series, ..self })
     }
 
-    /// Returns the quota with another limit. Counters are kept: they do not belong to the limit.
+    /// Returns the quota with another limit. Counters are kept: they do not belong to the limit. The units of a bucket
+    /// weigh in proportion, because they drain at the new rate. A burst without a number follows the limit.
     ///
     /// # Errors
     ///
     /// If the limit is above [`MAX_LIMIT`](Self::MAX_LIMIT), or above what the kind of quota allows, as
-    /// [`with_burst`](Self::with_burst) and [`sliding`](Self::sliding) document.
+    /// [`with_burst`](Self::with_burst), [`sliding`](Self::sliding) and [`with_log`](Self::with_log) document.
     pub fn with_limit(self, limit: u64) -> Result<Self, QuotaError> {
         if limit > Self::MAX_LIMIT {
             return Err(QuotaErrorKind::LimitTooLarge.into());

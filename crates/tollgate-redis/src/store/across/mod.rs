@@ -48,7 +48,8 @@ pub enum AcrossSlots {
     ///
     /// If denials are counted, a denial charges only the quotas that had no room when their slot was asked. An
     /// [overdraft](tollgate::CountDenied::Overdraft) is not given back after a denial, only after a failure. A
-    /// `first_hit` window that was opened for units that are given back stays open, with nothing used.
+    /// `first_hit` window that was opened for units that are given back stays open, with nothing used. A bucket gives back
+    /// whole units: one unit, of which a part has drained meanwhile, may stay counted until it has drained as well.
     Reserve,
 }
 
