@@ -140,7 +140,7 @@ impl Reply {
                 let end = start.checked_add_unsigned(length)?;
                 let is_possible = start.checked_sub(origin)? % length.cast_signed() == 0
                     && (start.saturating_sub(GRACE)..end).contains(&now)
-                    && first.max(previous) <= SlidingStanding::most(length);
+                    && first.max(previous) <= SlidingStanding::max_count(length);
                 let start = Timestamp::from_unix_millis(start);
                 let state = SlidingState { start, current: first, previous };
                 let window = Window::new(start, Timestamp::from_unix_millis(end));
@@ -149,10 +149,10 @@ impl Reply {
             WindowSpec::Log { .. } | WindowSpec::SortedLog { .. } => {
                 let (step, length, most) = match windows {
                     WindowSpec::SortedLog { length } => (1, length, MOST_MEMBERS),
-                    WindowSpec::Log { step, length } => (step, length, LogEntries::MOST_UNITS),
+                    WindowSpec::Log { step, length } => (step, length, LogEntries::MAX_UNITS),
                     _ => return None,
                 };
-                let count = usize::try_from(first).ok().filter(|count| *count <= LogEntries::MOST)?;
+                let count = usize::try_from(first).ok().filter(|count| *count <= LogEntries::MAX_LEN)?;
                 let mut entries = LogEntries::new();
                 let (mut last, current) = (-1, self.now.as_unix_millis().div_euclid(step.cast_signed()));
                 for _ in 0..count {

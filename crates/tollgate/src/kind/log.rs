@@ -7,17 +7,11 @@
 use super::Mark;
 use crate::Timestamp;
 
-/// The most entries of a log. More would take long to read, and too much memory for one key.
-pub(crate) const MAX_ENTRIES: usize = 256;
-
 /// The bits of an entry's units; the others have its step.
 const UNITS: u32 = 24;
 
 /// Room is taken for so many entries at a time.
 const BLOCK: usize = 3;
-
-/// The largest count of a log, and so its largest limit: 2^24 - 1.
-pub(crate) const MAX_UNITS: u64 = (1 << UNITS) - 1;
 
 /// Charges that count until they leave, the oldest first: for each step its number since the epoch, and its units.
 ///
@@ -42,11 +36,11 @@ pub struct LogStanding {
 }
 
 impl LogEntries {
-    /// The most entries, 256.
-    pub const MOST: usize = MAX_ENTRIES;
+    /// The most entries, 256. More would take long to read, and too much memory for one key.
+    pub const MAX_LEN: usize = 256;
 
-    /// The most units, 2^24 - 1.
-    pub const MOST_UNITS: u64 = MAX_UNITS;
+    /// The largest count of a log, and so its largest limit: 2^24 - 1.
+    pub const MAX_UNITS: u64 = (1 << UNITS) - 1;
 
     /// Returns an empty log.
     #[must_use]
@@ -56,7 +50,8 @@ impl LogEntries {
 
     /// Returns the steps, numbered since the epoch, with their units.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i64, u64)> {
-        let entry = |packed: &u64| (self.base.saturating_add_unsigned(packed >> UNITS), packed & MAX_UNITS);
+        let entry =
+            |packed: &u64| (self.base.saturating_add_unsigned(packed >> UNITS), packed & Self::MAX_UNITS);
         self.packed.iter().map(entry)
     }
 
@@ -74,14 +69,14 @@ impl LogEntries {
 
     /// Adds units to a step that is not before the last one.
     pub fn push(&mut self, step: i64, units: u64) {
-        let units = units.min(MAX_UNITS);
+        let units = units.min(Self::MAX_UNITS);
         if let Some(last) = self.packed.last_mut()
             && self.base.saturating_add_unsigned(*last >> UNITS) >= step
         {
-            *last += units.min(MAX_UNITS - (*last & MAX_UNITS));
+            *last += units.min(Self::MAX_UNITS - (*last & Self::MAX_UNITS));
             return;
         }
-        if self.packed.len() >= MAX_ENTRIES {
+        if self.packed.len() >= Self::MAX_LEN {
             self.join_oldest();
         }
         if self.packed.is_empty() {
@@ -98,8 +93,8 @@ impl LogEntries {
     /// Makes one of the two oldest, in the later step, so that they leave later and never earlier.
     fn join_oldest(&mut self) {
         if let [first, second, ..] = self.packed.as_mut_slice() {
-            let units = (*first & MAX_UNITS) + (*second & MAX_UNITS);
-            *second = *second & !MAX_UNITS | units.min(MAX_UNITS);
+            let units = (*first & Self::MAX_UNITS) + (*second & Self::MAX_UNITS);
+            *second = *second & !Self::MAX_UNITS | units.min(Self::MAX_UNITS);
             self.packed.remove(0);
         }
     }
@@ -121,7 +116,7 @@ impl LogEntries {
     /// Removes the latest entries, so many of them, and returns their units.
     fn take_latest(&mut self, entries: usize) -> u64 {
         let first = self.packed.len().saturating_sub(entries);
-        self.packed.drain(first..).map(|entry| entry & MAX_UNITS).sum()
+        self.packed.drain(first..).map(|entry| entry & Self::MAX_UNITS).sum()
     }
 
     /// Gives back the room of entries that are gone.
@@ -133,9 +128,9 @@ impl LogEntries {
         let base = self.base;
         let place = self.packed.iter().position(|entry| base.saturating_add_unsigned(entry >> UNITS) == step);
         let Some(place) = place else { return 0 };
-        let given = units.min(self.packed[place] & MAX_UNITS);
+        let given = units.min(self.packed[place] & Self::MAX_UNITS);
         self.packed[place] -= given;
-        if self.packed[place] & MAX_UNITS == 0 {
+        if self.packed[place] & Self::MAX_UNITS == 0 {
             self.packed.remove(place);
             self.give_back_room();
         }
@@ -188,7 +183,7 @@ impl LogStanding {
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "units are no log")]
     pub fn add(mut self, units: u64) -> Self {
-        let units = units.min(MAX_UNITS.saturating_sub(self.used));
+        let units = units.min(LogEntries::MAX_UNITS.saturating_sub(self.used));
         if units > 0 {
             self.entries.push(step_of(self.now, self.step), units);
             self.used += units;
@@ -243,7 +238,7 @@ impl LogStanding {
     pub(crate) fn entries_with_another(&self) -> usize {
         let last = self.entries.iter().next_back();
         let is_new = last.is_none_or(|(last, _)| last < step_of(self.now, self.step));
-        (self.entries.len() + usize::from(is_new)).min(MAX_ENTRIES)
+        (self.entries.len() + usize::from(is_new)).min(LogEntries::MAX_LEN)
     }
 
     /// Returns the entries that count.
@@ -270,7 +265,7 @@ fn step_of(time: Timestamp, step: u64) -> i64 {
 }
 
 /// Returns the most entries that a log of this limit holds, if no charge goes without asking for room.
-pub(crate) fn most_entries(limit: u64, window: u64, step: u64) -> u64 {
+pub(crate) fn max_entries(limit: u64, window: u64, step: u64) -> u64 {
     limit.min(window / step + 2)
 }
 
@@ -278,7 +273,7 @@ pub(crate) fn most_entries(limit: u64, window: u64, step: u64) -> u64 {
 pub(crate) fn fitting_step(window: u64) -> u64 {
     const ROUND: [u64; 7] = [1, 2, 5, 10, 15, 20, 30];
     const UNITS: [u64; 5] = [1, 100, 1_000, 60_000, 3_600_000];
-    let least = window.div_ceil(MAX_ENTRIES as u64 - 2);
+    let least = window.div_ceil(LogEntries::MAX_LEN as u64 - 2);
     let mut steps = UNITS.iter().flat_map(|unit| ROUND.iter().map(move |round| round * unit));
     let day = 86_400_000;
     steps.find(|step| *step >= least).unwrap_or_else(|| least.next_multiple_of(day))

@@ -35,17 +35,12 @@ pub struct SlidingStanding {
     used: u64,
 }
 
-/// Returns the largest count of a sliding window of this length, in milliseconds.
-pub(crate) const fn max_count(window: u64) -> u64 {
-    let exact = MAX_PRODUCT / window;
-    if exact < MAX_COUNT { exact } else { MAX_COUNT }
-}
-
 impl SlidingStanding {
     /// Returns the largest count of windows of this length, in milliseconds.
     #[must_use]
-    pub const fn most(window: u64) -> u64 {
-        max_count(window)
+    pub const fn max_count(window: u64) -> u64 {
+        let exact = MAX_PRODUCT / window;
+        if exact < MAX_COUNT { exact } else { MAX_COUNT }
     }
 
     /// Returns the units that count now in the window `current`, which holds `now` or, if the clock has just stepped
@@ -61,7 +56,7 @@ impl SlidingStanding {
             }
             // It was in a later window, and the clock has stepped back: all its units move.
             Some(stored) if stored.start > start => {
-                let all = (stored.current + stored.previous).min(max_count(window));
+                let all = (stored.current + stored.previous).min(Self::max_count(window));
                 SlidingState { start, current: all, previous: 0 }
             }
             _ => SlidingState { start, current: 0, previous: 0 },
@@ -129,7 +124,7 @@ impl SlidingStanding {
     /// Returns the window with exactly this many units, or as many as it can count.
     #[must_use]
     pub fn set(&self, units: u64) -> Self {
-        let current = units.min(max_count(self.window));
+        let current = units.min(Self::max_count(self.window));
         Self::of(SlidingState { current, previous: 0, ..self.state }, self.window, self.now)
     }
 
@@ -145,7 +140,7 @@ impl SlidingStanding {
     }
 
     fn with_current(&self, current: u64) -> Self {
-        let current = current.min(max_count(self.window));
+        let current = current.min(Self::max_count(self.window));
         // Units of the current window count as they are.
         let used = self.used - self.state.current + current;
         Self { state: SlidingState { current, ..self.state }, used, ..*self }

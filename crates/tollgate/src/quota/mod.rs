@@ -19,8 +19,8 @@ use std::time::Duration;
 use self::calendar::Calendar;
 pub use self::error::{QuotaError, QuotaErrorKind};
 use crate::kind::{
-    Bucket, BucketError, BurstStanding, LogEntries, LogStanding, MAX_ENTRIES, MAX_UNITS, SlidingStanding,
-    Standing, WindowStanding, fitting_step, max_count, most_entries,
+    Bucket, BucketError, BurstStanding, LogEntries, LogStanding, SlidingStanding, Standing, WindowStanding,
+    fitting_step, max_entries,
 };
 use crate::{Key, LocalShare, Timestamp, Window};
 
@@ -366,7 +366,7 @@ impl Quota {
                 let series = series.near(limit, series.burst);
                 Self { limit, series: Series::Burst(series) }
             }
-            series => Self { limit: limit.min(series.most()), series: series.clone() },
+            series => Self { limit: limit.min(series.max_limit()), series: series.clone() },
         }
     }
 
@@ -562,11 +562,13 @@ impl Series {
 
 impl Series {
     /// The highest limit.
-    fn most(&self) -> u64 {
+    fn max_limit(&self) -> u64 {
         match self {
-            Self::Sliding { window, .. } => max_count(*window),
-            Self::Log { window, step } if window / step + 2 > MAX_ENTRIES as u64 => MAX_ENTRIES as u64,
-            Self::Log { .. } => MAX_UNITS,
+            Self::Sliding { window, .. } => SlidingStanding::max_count(*window),
+            Self::Log { window, step } if window / step + 2 > LogEntries::MAX_LEN as u64 => {
+                LogEntries::MAX_LEN as u64
+            }
+            Self::Log { .. } => LogEntries::MAX_UNITS,
             _ => Quota::MAX_LIMIT,
         }
     }
@@ -574,9 +576,11 @@ impl Series {
     /// Refuses a limit that this kind cannot count.
     fn allows(&self, limit: u64) -> Result<(), QuotaErrorKind> {
         match self {
-            Self::Sliding { .. } if limit > self.most() => Err(QuotaErrorKind::SlidingLimit(self.most())),
-            Self::Log { .. } if limit > MAX_UNITS => Err(QuotaErrorKind::LogLimit),
-            Self::Log { window, step } if most_entries(limit, *window, *step) > MAX_ENTRIES as u64 => {
+            Self::Sliding { .. } if limit > self.max_limit() => {
+                Err(QuotaErrorKind::SlidingLimit(self.max_limit()))
+            }
+            Self::Log { .. } if limit > LogEntries::MAX_UNITS => Err(QuotaErrorKind::LogLimit),
+            Self::Log { window, step } if max_entries(limit, *window, *step) > LogEntries::MAX_LEN as u64 => {
                 Err(QuotaErrorKind::LogEntries { fitting_step: fitting_step(*window) })
             }
             _ => Ok(()),
