@@ -278,8 +278,8 @@ impl PolicyBuilder {
     ///
     /// If the name is not allowed, an attribute's name is empty or too long, a list of a condition or key is empty, the
     /// status of a denial is not that of an error, the minimum cost is above the maximum, the limit for a missing
-    /// attribute is above the highest, a policy that counts has no quota, or two quotas have the same window, anchor
-    /// and zone.
+    /// attribute is above the highest, a policy that counts has no quota, or two quotas have the same kind,
+    /// window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
         if !Policy::is_name(&policy.name) {

@@ -134,7 +134,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// If the name is invalid, there is no quota, or two quotas have the same window, anchor and zone.
+    /// If the name is invalid, there is no quota, or two quotas have the same kind, window, anchor and zone.
     pub fn of_caller(name: &str, quotas: impl IntoIterator<Item = Quota>) -> Result<Self, PolicyError> {
         let builder = Self::builder(name).key(Identity::Every);
         let mut policy = quotas.into_iter().fold(builder, PolicyBuilder::quota).build()?;

@@ -70,7 +70,7 @@ impl Reservation {
     /// # Errors
     ///
     /// If the store could not execute a step. The error names the policy and the quota, the first of the innermost
-    /// layer. All others are settled; units that could not be given back count until their window ends.
+    /// layer. All others are settled; units that could not be given back count until they come back by themselves.
     ///
     /// # Cancel safety
     ///
@@ -109,7 +109,7 @@ impl Drop for ReservationState {
     fn drop(&mut self) {
         let Some(taken) = self.settle() else { return };
         go_on(&self.warnings, async move {
-            // No caller can get the error; the units count until their window ends.
+            // No caller can get the error; the units count until they come back by themselves.
             let _ = taken.cancel().await;
         });
     }
@@ -187,7 +187,7 @@ impl<A> Drop for ReservedStep<A> {
         let taken = self.taken;
         go_on(&self.warnings, async move {
             if let Some(taken) = taken(step.await) {
-                // No caller can get the error; the units count until their window ends.
+                // No caller can get the error; the units count until they come back by themselves.
                 let _ = taken.cancel().await;
             }
         });

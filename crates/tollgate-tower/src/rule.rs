@@ -211,8 +211,8 @@ impl Rule {
         Self { skip: Some(Arc::new(skip)), ..self }
     }
 
-    /// Gives back the units of a request if this returns `true` for the response, in the window that was charged. The
-    /// response waits for it, but its headers show the state before.
+    /// Gives back the units of a request if this returns `true` for the response, as a
+    /// [refund](tollgate::Limiter::refund) does. The response waits for it, but its headers show the state before.
     ///
     /// Nothing is given back without a response (the service failed, or the client disconnected); otherwise clients
     /// could avoid being counted by disconnecting. For gRPC, it sees the headers, not the trailers.

@@ -33,8 +33,8 @@ pub enum SetupWarning {
     /// the path, which clients can spell in several ways. With axum, add the layer with `Router::layer`.
     NoMatchedRoute,
     /// `TG1005`: a reservation was dropped where its units cannot be given back: its store is async, and there is no
-    /// Tokio runtime or the feature `tokio` is off. The units count until their window ends. The same happens if a
-    /// client disconnects during the call for a reservation.
+    /// Tokio runtime or the feature `tokio` is off. The units count until they come back by themselves. The same
+    /// happens if a client disconnects during the call for a reservation.
     RefundNotTaken,
     /// `TG1006`: the store can [never count](tollgate::StoreError::Uncountable) a request, because its quotas do not
     /// fit the store. On a Cluster, they may be in several slots. Such requests are answered 500, and

@@ -12,8 +12,9 @@ use crate::{Key, LocalShare, OnStoreFailure, Quota};
 
 /// A quota under the name of its policy: with a key, it names one counter.
 ///
-/// A counter belongs to the policy's name, the key, the window length, the anchor and the zone. So quotas of different
-/// policies never share counters, and a quota keeps its counters when its limit changes.
+/// A counter belongs to the policy's name, the key, and how the quota counts: its kind, the window's length, the step of
+/// a log, the anchor and the zone. So quotas of different policies never share counters, and a quota keeps its counters
+/// when its limit or its burst changes.
 ///
 /// Clones are cheap: they share the texts.
 #[derive(Clone, PartialEq, Eq)]

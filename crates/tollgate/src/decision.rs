@@ -183,21 +183,21 @@ impl Decision<'_> {
         }
     }
 
-    /// Returns units used in the window, including this request's if it was allowed.
+    /// Returns the units that count now, including this request's if it was allowed.
     #[must_use]
     #[inline]
     pub fn used(&self) -> u64 {
         self.state().used()
     }
 
-    /// Returns units left in the window; never negative.
+    /// Returns units left; never negative.
     #[must_use]
     #[inline]
     pub fn remaining(&self) -> u64 {
         self.state().remaining()
     }
 
-    /// Returns time until the window ends and the count starts at zero again.
+    /// Returns time until nothing is used if no units are charged until then: for fixed windows, until the window ends.
     #[must_use]
     #[inline]
     pub fn reset_after(&self) -> Duration {

@@ -194,7 +194,7 @@
 //!
 //! To limit each user and all users together, give each quota its own key: a [`Charge`](crate::Charge) is one quota for
 //! one key, and [`check_all`](crate::Limiter::check_all) applies several of them, all or nothing. A
-//! [`PolicyQuota`](crate::PolicyQuota) is a quota with a name, so that quotas with the same windows have separate
+//! [`PolicyQuota`](crate::PolicyQuota) is a quota with a name, so that quotas of the same kind and window have separate
 //! counters.
 //!
 //! ```
@@ -295,7 +295,8 @@
 //! drops a live one to make room. When all are live, a key without a counter gets [`Full`](crate::Full); keys with a
 //! counter are not affected. This is not a denial: the key may be within its quota, but there is no room to count it.
 //! You choose whether to refuse such a request or to admit it uncounted. If it happens without an attack, raise the cap
-//! (a counter takes about 33 bytes) or shorten the windows. Windows that close make room.
+//! (a counter takes about 33 bytes) or shorten the windows. Counters that end make room: windows that close, and
+//! buckets and logs that are empty again.
 //!
 //! ```
 //! use tollgate::{Full, Limiter, MemoryStore, Quota};

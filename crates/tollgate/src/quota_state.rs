@@ -27,7 +27,7 @@ pub struct QuotaState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Less is left in the window than the cost; the request can be admitted in a later window.
+    /// Less is left than the cost; the request can be admitted later.
     QuotaExceeded,
     /// The cost is above the limit; it can never pass.
     CostExceedsLimit,

@@ -235,7 +235,7 @@ impl<S, C> PolicyLimiter<S, C> {
     }
 
     /// Makes other policies live from the next request on, and returns them with their version. Counters are kept: a
-    /// quota of the same policy, window and anchor keeps its usage.
+    /// quota of the same policy, kind, window and anchor keeps its usage.
     pub fn replace(&self, policies: Policies, source: &str) -> Arc<PolicySet> {
         // Nothing that is done under the lock leaves half of it undone.
         let _guard = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);

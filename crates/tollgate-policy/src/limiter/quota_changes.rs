@@ -66,7 +66,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.assign(attributes, policy, is_meant, |counter| Step::Reset(counter)).await
     }
 
-    /// Sets the usage of every quota that applies and is selected, of this policy or of all, in its current window.
+    /// Sets the usage of every quota that applies and is selected, of this policy or of all.
     /// Attributes with limits or costs are optional, and those that only other policies need.
     ///
     /// # Errors

@@ -216,7 +216,7 @@ impl DecisionEngine {
         self.limiter.reset(attributes.as_attributes(), policy, is_meant).await
     }
 
-    /// Sets the usage of the selected quotas in the current window, of this policy or of all.
+    /// Sets the usage of the selected quotas, of this policy or of all.
     pub(crate) async fn set(
         &self,
         attributes: &CallerAttributes<'_>,

@@ -34,7 +34,7 @@ pub struct DecisionBody<'a> {
     /// Units left.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
-    /// Milliseconds until nothing is used, if nothing is charged until then: until the window ends.
+    /// Milliseconds until nothing is used, if nothing is charged until then: for fixed windows, until the window ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     reset_after_ms: Option<u64>,
     /// Milliseconds until one more unit is free, if nothing is charged until then; absent if nothing is used, and for

@@ -36,7 +36,7 @@ impl LimiterBuilder {
     ///
     /// # Errors
     ///
-    /// If there is no quota, or if two have the same window, anchor and zone and would count everything twice.
+    /// If there is no quota, or if two have the same kind, window, anchor and zone and would count everything twice.
     pub fn build<C>(self, store: MemoryStore<C>) -> Result<Limiter<C>, QuotaError> {
         Ok(Limiter { store, quotas: self.quotas()? })
     }

@@ -29,8 +29,8 @@ use crate::{
 /// No step waits, and the only error is that the memory is [`Full`]. To share counters between processes, use a
 /// [`SharedLimiter`].
 ///
-/// Clones share the counters. Two limiters over one store share a counter if policy name, window, anchor and key are
-/// the same: see [`PolicyQuota`].
+/// Clones share the counters. Two limiters over one store share a counter if the policy's name, the key, and the kind,
+/// window and anchor of the quota are the same: see [`PolicyQuota`].
 ///
 /// # Examples
 ///
@@ -217,8 +217,8 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// Gives back the units that a check charged, to the windows that were charged: at most the units used there, and
-    /// none if the window has closed. For each quota that was charged, a state has the [units](QuotaState::units) that
-    /// were given back.
+    /// none if the window has closed. Of other kinds, it gives back what has not come back by itself. For each quota
+    /// that was charged, a state has the [units](QuotaState::units) that were given back.
     ///
     /// Empties the receipt.
     pub fn refund(&self, receipt: &mut Receipt) -> QuotaStates {
@@ -298,7 +298,7 @@ impl<C: Clock> Limiter<C> {
         }
     }
 
-    /// Sets the key's usage in the current window of every quota; it may be above the limit.
+    /// Sets the key's usage of every quota; it may be above the limit.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ impl<'a, C: Clock> QuotaView<'a, Limiter<C>> {
         super::peek(&self.limiter.store, slice::from_ref(self.quota), key.into())
     }
 
-    /// Sets the key's usage in the current window; it may be above the limit.
+    /// Sets the key's usage; it may be above the limit.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl<'a, S: Store> QuotaView<'a, SharedLimiter<S>> {
         shared::peek(&self.limiter.store, slice::from_ref(self.quota), key.into()).await
     }
 
-    /// Sets the key's usage in the current window; it may be above the limit.
+    /// Sets the key's usage; it may be above the limit.
     ///
     /// # Errors
     ///

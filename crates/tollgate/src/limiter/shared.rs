@@ -134,8 +134,8 @@ impl<S: Store> SharedLimiter<S> {
     }
 
     /// Gives back the units that a check charged, to the windows that were charged: at most the units used there, and
-    /// none if the window has closed. For each quota that was charged, a state has the
-    /// [units](crate::QuotaState::units) that were given back.
+    /// none if the window has closed. Of other kinds, it gives back what has not come back by itself. For each quota
+    /// that was charged, a state has the [units](crate::QuotaState::units) that were given back.
     ///
     /// Empties the receipt.
     ///
@@ -183,7 +183,7 @@ impl<S: Store> SharedLimiter<S> {
         self.change(steps).await.map(drop)
     }
 
-    /// Sets the key's usage in the current window of every quota; it may be above the limit.
+    /// Sets the key's usage of every quota; it may be above the limit.
     ///
     /// # Errors
     ///

@@ -31,13 +31,13 @@ pub enum StoreError {
     /// or of the configuration. A retry does not help, and no policy for outages applies.
     Uncountable(&'static str),
     /// The store holds its maximum number of counters, and none for the key. Existing counters keep working. A retry
-    /// helps once a window closes. See the [guide](crate::guide#when-the-store-is-full).
+    /// helps once a counter ends. See the [guide](crate::guide#when-the-store-is-full).
     Full,
 }
 
 /// The store is at its cap and holds no counter for the key: the only error of a store in memory.
 ///
-/// Existing counters keep working, and a retry helps once a window closes. See the
+/// Existing counters keep working, and a retry helps once a counter ends. See the
 /// [guide](crate::guide#when-the-store-is-full).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 #[error("the store is full: no room for another counter")]

@@ -29,7 +29,7 @@ pub use self::step_deadline::StepDeadline;
 ///
 /// Steps on the same counters happen one after another, in some order that every caller sees. Each step reads the
 /// store's clock once. In one window of one key, admitted costs never exceed the limit; if all requested costs fit, all
-/// are admitted.
+/// are admitted. Other [kinds](crate::QuotaKind) have bounds of their own.
 ///
 /// # Waiting
 ///

@@ -17,7 +17,8 @@ pub enum Step<'a> {
     /// Charges without asking for room: `used` may pass the limit, and saturates at 2^40 - 1.
     Record(Charge<'a>),
     /// Gives back the cost of the charge to the window that was charged: at most the used units, and none once the
-    /// window has closed. The answer has the [units](crate::QuotaState::units) that were given back.
+    /// window has closed. Of other kinds, it gives back what has not come back by itself. The answer has the
+    /// [units](crate::QuotaState::units) that were given back.
     Refund {
         /// The charge to give back.
         charge: Charge<'a>,
@@ -26,7 +27,7 @@ pub enum Step<'a> {
     },
     /// Resets the counter: nothing is used, and a `first_hit` window is closed.
     Reset(Counter<'a>),
-    /// Sets the usage in the current window, which may be above the limit; it saturates at 2^40 - 1.
+    /// Sets the usage, which may be above the limit; it saturates at 2^40 - 1.
     Set {
         /// The counter to set.
         counter: Counter<'a>,
