@@ -1,4 +1,4 @@
-local others, kinds
+local others, charge_kinds, make_kinds, kinds
 local key = 0
 for group = 1, #ARGV do
   -- Unpacks the first counter, which is nearly always the only one, together with the fields before it.
@@ -24,7 +24,9 @@ for group = 1, #ARGV do
     elseif windows == 'first_hit' then
       start, expiry, length = nil, nil, b
     elseif kind then
-      kinds = kinds or other_kinds(now, call, try, GRACE, fit, charged)
+      if not charge_kinds then
+        charge_kinds, make_kinds = other_kinds(now, call, try, GRACE, fit, charged)
+      end
     else
       start, expiry, length = a, b + GRACE, b - a
       -- After a step back, a refund may name a window that has not begun.
@@ -82,7 +84,12 @@ for group = 1, #ARGV do
       end
     end
   elseif not stale and counters == 1 and asked and asked[1].kind then
-    said = kinds.singles(reply, said, op, times, requests, key, asked[1])
+    if (windows == 'burst' or windows == 'sliding') and (op == 'charge' or op == 'renew' or op == 'look') then
+      said = charge_kinds(reply, said, times, requests, key, asked[1])
+    else
+      kinds = kinds or make_kinds()
+      said = kinds.singles(reply, said, op, times, requests, key, asked[1])
+    end
   else
     others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged)
     if stale then
@@ -95,6 +102,7 @@ for group = 1, #ARGV do
         end
       end
     elseif asked then
+      kinds = kinds or make_kinds and make_kinds()
       said = others.take_several(said, op, times, requests, key, counters, asked, kinds)
     else
       said = others.change_singles(said, op, requests, key, unit, one, windows, start, expiry, length)
