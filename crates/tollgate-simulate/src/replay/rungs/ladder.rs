@@ -8,6 +8,7 @@ use tollgate::{Anchor, CountDenied, PolicyQuota, Quota, QuotaKind, QuotaState, T
 
 use super::counters::RungCounters;
 use super::denials::{Denials, RungBits};
+use super::sparse::SparseTerms;
 use super::standings::{RequestTime, StandingCounters};
 use super::{MAX_RUNGS, Rung};
 use crate::replay::counted_window::counted_window;
@@ -117,6 +118,10 @@ impl Ladder {
     ) -> Self {
         let (mut counters, mut known) = (Vec::new(), HashMap::new());
         let count = rungs.len();
+        let own_quotas = || {
+            let own = tracks.iter().enumerate().filter(|(number, _)| is_of(*number));
+            own.flat_map(|(_, track)| &track.quotas)
+        };
         let ladder_tracks = tracks.iter().enumerate().map(|(number, track)| {
             if !is_of(number) {
                 return LadderTrack::default();
@@ -127,16 +132,23 @@ impl Ladder {
                 let (quota, today) = (&quota.quota, quota.quota.quota());
                 let is_changed = |rung: &&Rung| (rung.track, rung.quota) == (number, place);
                 let own = || rungs.iter().filter(is_changed);
+                let quotas = rungs.iter().map(|rung| if is_changed(&rung) { &rung.tried } else { today });
+                let changed: Option<ChangedQuota> = own().next().map(|_| quotas.cloned().collect());
                 let counters = *known.entry(quota.scope_digest()).or_insert_with(|| {
                     let mut kinds = own().map(|rung| rung.tried.kind()).chain([today.kind()]);
                     counters.push(match kinds.all(|kind| kind == QuotaKind::Window) {
                         true => LadderCounters::Windows(RungCounters::new(count, opening(quota))),
-                        false => LadderCounters::Standings(StandingCounters::new(count)),
+                        false => {
+                            let scope = quota.scope_digest();
+                            let others = own_quotas().filter(|other| other.quota.scope_digest() == scope);
+                            let is_fixed = own().all(|rung| rung.changed.is_none());
+                            let own = changed.as_ref().filter(|_| is_fixed && others.count() == 1);
+                            let sparse = own.and_then(|own| SparseTerms::of(&own.quotas));
+                            LadderCounters::Standings(StandingCounters::new(count, sparse))
+                        }
                     });
                     counters.len() - 1
                 });
-                let quotas = rungs.iter().map(|rung| if is_changed(&rung) { &rung.tried } else { today });
-                let changed = own().next().map(|_| quotas.cloned().collect());
                 CountedQuota { counters, count_denied: quota.count_denied(), changed }
             });
             LadderTrack { places: places.collect(), denials }
@@ -285,10 +297,10 @@ impl Ladder {
     /// Prefetches the counters of a key under a quota.
     pub(super) fn prefetch(&self, track: usize, place: usize, digest: u128) {
         let place = self.tracks.get(track).and_then(|track| track.places.get(place));
-        if let Some(LadderCounters::Windows(counters)) =
-            place.and_then(|place| self.counters.get(place.counters))
-        {
-            counters.prefetch(digest);
+        match place.and_then(|place| self.counters.get(place.counters)) {
+            Some(LadderCounters::Windows(counters)) => counters.prefetch(digest),
+            Some(LadderCounters::Standings(counters)) => counters.prefetch(digest),
+            None => {}
         }
     }
 

@@ -1,22 +1,34 @@
 //! The counters of one quota of any kind, under several quotas at once: as the engine counts them.
 
-use std::collections::HashMap;
 use std::mem;
 
 use tollgate::kind::{BurstStanding, ExactInstant, LogStanding, SlidingStanding, SlidingState, Standing};
 use tollgate::{Anchor, Key, Quota, QuotaKind, Timestamp, Window};
 
+use super::MAX_RUNGS;
 use super::denials::RungBits;
+use super::keys::KeyTable;
+use super::sparse::{SparseRequests, SparseTerms};
 
 /// A counter for each key under each of some rungs. They take more memory than
 /// [packed ones](super::counters::RungCounters), which only fixed windows have.
 #[derive(Debug)]
 pub(super) struct StandingCounters {
-    keys: HashMap<u128, Box<[KeptCounter]>>,
+    keys: KeyTable<KeptKey>,
     rungs: usize,
+    /// If requests of a key may be few: then its counters are made only when they are more.
+    sparse: Option<SparseTerms>,
     /// The memory that they take, in words, and the most of it before keys of which nothing counts are looked for.
     words: usize,
     swept_above: usize,
+}
+
+/// What is kept of a key.
+#[derive(Debug)]
+enum KeptKey {
+    Sparse(SparseRequests),
+    /// Its counters, one for each rung.
+    Counted(Box<[KeptCounter]>),
 }
 
 /// What is kept of a counter.
@@ -45,9 +57,11 @@ pub(super) struct RequestTime {
     pub(super) window: Window,
 }
 
-/// The words of a key without its counters: its digest, its place in the table with some that are free, and two
-/// allocations.
-const KEY_WORDS: usize = 12;
+/// The words of a place for a key, without its counters.
+const PLACE_WORDS: usize = size_of::<(u128, KeptKey)>() / size_of::<u64>();
+
+/// The words of an allocation.
+const BOX_WORDS: usize = 2;
 
 /// The words of a counter without the entries of a log.
 const COUNTER_WORDS: usize = size_of::<KeptCounter>() / size_of::<u64>();
@@ -60,8 +74,8 @@ const FEW_WORDS: usize = 1 << 13;
 
 impl StandingCounters {
     /// Without counters so far, for so many rungs.
-    pub(super) fn new(rungs: usize) -> Self {
-        Self { keys: HashMap::new(), rungs, words: 0, swept_above: FEW_WORDS }
+    pub(super) fn new(rungs: usize, sparse: Option<SparseTerms>) -> Self {
+        Self { keys: KeyTable::new(), rungs, sparse, words: 0, swept_above: FEW_WORDS }
     }
 
     /// The memory that it takes, in words.
@@ -79,26 +93,44 @@ impl StandingCounters {
         time: RequestTime,
         max_words: usize,
     ) -> Option<(RungBits, RungBits)> {
-        if self.words + self.key_words() > self.swept_above.min(max_words) {
+        // Any other key may get its counters now.
+        let is_counted = matches!(self.keys.get_mut(digest), Some(KeptKey::Counted(_)));
+        if !is_counted && self.words_with_another() > self.swept_above.min(max_words) {
             self.make_room(time.now, max_words)?;
         }
-        let (keys, key_words) = (self.keys.len(), self.key_words());
-        let counters = || vec![KeptCounter::default(); self.rungs].into_boxed_slice();
-        let counters = self.keys.entry(digest).or_insert_with(counters);
-        let (mut without_room, mut above) = (0, 0);
-        for (rung, kept) in counters.iter_mut().enumerate() {
-            let Some(quota) = quota_of(rung) else { continue };
-            let before = kept.log_words();
-            // Entries that have left a log are looked at only once.
-            let standing = mem::take(kept).standing(quota, time);
-            let (used, most) = (standing.used(), quota.capacity());
-            *kept = KeptCounter::of(standing, quota);
-            self.words = self.words - before + kept.log_words();
-            without_room |= RungBits::from(used + units > most) << rung;
-            above |= RungBits::from(units > most) << rung;
+        if self.keys.get_mut(digest).is_none() {
+            let places = self.keys.places();
+            let counters = || vec![KeptCounter::default(); self.rungs].into_boxed_slice();
+            let key = self.sparse.map_or_else(|| KeptKey::Counted(counters()), |_| KeptKey::default());
+            self.words += key.words();
+            self.keys.insert(digest, key)?;
+            self.words += (self.keys.places() - places) * PLACE_WORDS;
         }
-        self.words += (self.keys.len() - keys) * key_words;
-        Some((without_room, above))
+        let rungs = self.rungs;
+        let key = self.keys.get_mut(digest)?;
+        let before = key.words();
+        let room = match key.fits_sparsely(units, time.now, self.sparse) {
+            true => (0, 0),
+            false => {
+                let (mut without_room, mut above, mut is_unused) = (0, 0, true);
+                for (rung, kept) in key.counters(rungs, &quota_of, time).iter_mut().enumerate() {
+                    let Some(quota) = quota_of(rung) else { continue };
+                    // Entries that have left a log are looked at only once.
+                    let standing = mem::take(kept).standing(quota, time);
+                    let (used, most) = (standing.used(), quota.capacity());
+                    *kept = KeptCounter::of(standing, quota);
+                    is_unused &= used == 0;
+                    without_room |= RungBits::from(used + units > most) << rung;
+                    above |= RungBits::from(units > most) << rung;
+                }
+                if is_unused && self.sparse.is_some() {
+                    *key = KeptKey::default();
+                }
+                (without_room, above)
+            }
+        };
+        self.words = self.words + key.words() - before;
+        Some(room)
     }
 
     /// Adds units to a key's counters under these rungs.
@@ -106,35 +138,103 @@ impl StandingCounters {
         &mut self,
         digest: u128,
         units: u64,
-        rungs: RungBits,
+        charged: RungBits,
         quota_of: impl Fn(usize) -> Option<&'q Quota>,
         time: RequestTime,
     ) {
-        let counters = self.keys.get_mut(&digest).into_iter().flatten();
-        for (rung, kept) in counters.enumerate().filter(|(rung, _)| units > 0 && rungs >> rung & 1 == 1) {
-            let Some(quota) = quota_of(rung) else { continue };
-            let before = kept.log_words();
-            *kept = KeptCounter::of(mem::take(kept).standing(quota, time).add(units), quota);
-            self.words = self.words - before + kept.log_words();
+        let all = RungBits::MAX >> (MAX_RUNGS - self.rungs);
+        let Some(key) = self.keys.get_mut(digest).filter(|_| units > 0 && charged & all != 0) else {
+            return;
+        };
+        if let KeptKey::Sparse(requests) = key
+            && charged & all == all
+            && requests.add(units, time.now)
+        {
+            return;
         }
+        let before = key.words();
+        let counters = key.counters(self.rungs, &quota_of, time);
+        for (rung, kept) in counters.iter_mut().enumerate().filter(|(rung, _)| charged >> rung & 1 == 1) {
+            let Some(quota) = quota_of(rung) else { continue };
+            *kept = KeptCounter::of(mem::take(kept).standing(quota, time).add(units), quota);
+        }
+        self.words = self.words + key.words() - before;
     }
 
-    const fn key_words(&self) -> usize {
-        KEY_WORDS + self.rungs * COUNTER_WORDS
+    /// The memory that it takes after a new key has got its counters.
+    const fn words_with_another(&self) -> usize {
+        let places = self.keys.places_with_another() - self.keys.places();
+        self.words + places * PLACE_WORDS + BOX_WORDS + self.rungs * COUNTER_WORDS
+    }
+
+    /// Prefetches the memory of a key.
+    pub(super) fn prefetch(&self, digest: u128) {
+        self.keys.prefetch(digest);
     }
 
     /// Forgets keys of which nothing counts any more.
     #[cold]
     fn make_room(&mut self, now: Timestamp, max_words: usize) -> Option<()> {
-        self.keys.retain(|_, counters| !counters.iter().all(|kept| kept.is_unused(now)));
-        if self.keys.len() * 4 < self.keys.capacity() {
-            self.keys.shrink_to(self.keys.len() * 2);
-        }
-        let logs: usize = self.keys.values().flatten().map(KeptCounter::log_words).sum();
-        self.words = self.keys.len() * self.key_words() + logs;
+        let sparse = self.sparse;
+        self.keys.retain(|key| match (key, sparse) {
+            (KeptKey::Sparse(requests), Some(terms)) => !requests.are_over(now, terms),
+            (KeptKey::Sparse(_), None) => false,
+            (KeptKey::Counted(counters), _) => !counters.iter().all(|kept| kept.is_unused(now)),
+        });
+        let counters: usize = self.keys.values().map(KeptKey::words).sum();
+        self.words = self.keys.places() * PLACE_WORDS + counters;
         self.swept_above = (self.words * 2).max(FEW_WORDS);
         // If nearly all still count, each of the next requests would look for others in vain.
-        (self.words + self.key_words() <= max_words - max_words / 4).then_some(())
+        (self.words_with_another() <= max_words - max_words / 4).then_some(())
+    }
+}
+
+impl Default for KeptKey {
+    fn default() -> Self {
+        Self::Sparse(SparseRequests::default())
+    }
+}
+
+impl KeptKey {
+    /// Returns whether the key has few requests, and so many units more fit under every rung.
+    fn fits_sparsely(&mut self, units: u64, now: Timestamp, terms: Option<SparseTerms>) -> bool {
+        match (self, terms) {
+            (Self::Sparse(requests), Some(terms)) => requests.have_room(units, now, terms),
+            _ => false,
+        }
+    }
+
+    /// The counters of the key. If there are none, they are made from its requests.
+    fn counters<'q>(
+        &mut self,
+        rungs: usize,
+        quota_of: impl Fn(usize) -> Option<&'q Quota>,
+        time: RequestTime,
+    ) -> &mut [KeptCounter] {
+        if let Self::Sparse(requests) = self {
+            let counters = (0..rungs).map(|rung| {
+                let Some(quota) = quota_of(rung) else { return KeptCounter::default() };
+                requests.iter().fold(KeptCounter::default(), |kept, (now, units)| {
+                    KeptCounter::of(kept.standing(quota, RequestTime { now, ..time }).add(units), quota)
+                })
+            });
+            *self = Self::Counted(counters.collect());
+        }
+        match self {
+            Self::Counted(counters) => counters,
+            Self::Sparse(_) => &mut [],
+        }
+    }
+
+    /// The memory that it takes besides its place in the table.
+    fn words(&self) -> usize {
+        match self {
+            Self::Sparse(_) => 0,
+            Self::Counted(counters) => {
+                let logs: usize = counters.iter().map(KeptCounter::log_words).sum();
+                BOX_WORDS + counters.len() * COUNTER_WORDS + logs
+            }
+        }
     }
 }
 
