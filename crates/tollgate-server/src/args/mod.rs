@@ -194,8 +194,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_INSECURE_ADMIN", value_parser = BoolishValueParser::new())]
     pub insecure_admin: bool,
 
-    /// Maximum number of counters in memory: one for each key of each quota. With a shared store, this bounds local
-    /// counts during an outage
+    /// Maximum number of counters in memory: one for each key of each quota; a log counts as five, and one more for
+    /// every three entries. With a shared store, this bounds local counts during an outage
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_COUNTERS", default_value = "1000000")]
     #[arg(value_parser = value::max_counters, allow_negative_numbers = true)]
     pub max_counters: NonZeroUsize,
