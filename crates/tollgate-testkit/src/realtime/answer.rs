@@ -43,7 +43,7 @@ pub struct UnitAnswer {
 pub struct QuotaAnswer {
     /// The first millisecond of the window.
     pub start: i64,
-    /// The first millisecond after the window.
+    /// The first millisecond after the window. Of other kinds than fixed windows, when there is room again.
     pub end: i64,
     /// When the limiter decided, by its own clock.
     pub now: i64,

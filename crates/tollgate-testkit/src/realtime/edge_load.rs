@@ -55,6 +55,11 @@ struct Ends {
 
 impl Ends {
     fn of(terms: &Terms, victim: LoadedKey) -> Self {
+        if !terms.has_fixed_windows() {
+            // About when a unit is back.
+            let length = terms.length() / terms.limit.max(1) as i64;
+            return Self { length, end: 0, aligned: true };
+        }
         let shift = terms.shift(&victim.key());
         Self { length: terms.length(), end: shift.unwrap_or(0), aligned: shift.is_some() }
     }

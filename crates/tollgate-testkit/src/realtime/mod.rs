@@ -15,6 +15,9 @@
 //! |
 //! | rule 10 | clients that wait as told are not denied by the same window | no window denies once it is over |
 //!
+//! Buckets, sliding windows and logs have no such windows. Of them, no time admits more than the bound of its kind (G3),
+//! and the [ledger of admissions](crate::kinds::AdmissionLedger) must deny too where they deny (G2, rule 10).
+//!
 //! A call is judged only by what its readings prove. On a machine that stands still, readings are far apart and prove
 //! little, so a slow machine never fails a proof.
 

@@ -16,11 +16,11 @@ pub struct Terms {
     pub limit: usize,
     /// The length of a window in milliseconds.
     pub millis: i64,
-    /// Where windows start.
+    /// Where windows start, or what else counts.
     pub start: Start,
 }
 
-/// Where windows start.
+/// Where windows start, or the kind of a quota that has no fixed windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// At multiples of the length.
@@ -29,6 +29,12 @@ pub enum Start {
     Staggered,
     /// At the first unit.
     FirstHit,
+    /// Nowhere: it is a bucket with this burst.
+    Bucket(usize),
+    /// At multiples of the length, and the previous one counts in part.
+    Sliding,
+    /// Nowhere: it is an exact log.
+    Log,
 }
 
 /// Keys with the same quotas.
@@ -58,13 +64,43 @@ impl Terms {
         self.to_string()
     }
 
+    /// Returns whether it counts in fixed windows.
+    #[must_use]
+    pub fn has_fixed_windows(&self) -> bool {
+        matches!(self.start, Start::Epoch | Start::Staggered | Start::FirstHit)
+    }
+
+    /// Returns the quota.
+    ///
+    /// # Panics
+    ///
+    /// If there is none with this limit and this length.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.written().parse().expect("the written form is a quota")
+    }
+
+    /// Returns the most that a bucket, a sliding window or a log admits in an interval of this length, both ends counted;
+    /// `None` if that has no bound.
+    pub(super) fn most_in(&self, interval: Nanos) -> Option<usize> {
+        // Limiters know only milliseconds.
+        let (limit, millis) = (self.limit as i64, -(-interval).div_euclid(MILLI) + 1);
+        let more = match self.start {
+            Start::Bucket(burst) => burst as i64 - limit + millis * limit / self.millis,
+            Start::Sliding if millis < self.millis => limit * (millis - 1).max(0) / self.millis,
+            Start::Log if millis < self.millis => 0,
+            _ => return None,
+        };
+        usize::try_from(limit + more).ok()
+    }
+
     pub(super) fn length(&self) -> Nanos {
         self.millis * MILLI
     }
 
     /// Returns when one of this key's windows starts; `None` if that depends on the first unit.
     pub(super) fn shift(&self, key: &str) -> Option<Nanos> {
-        let quota: Quota = self.written().parse().expect("the written form is a quota");
+        let quota = self.quota();
         let start = || holding(&quota, &key.into(), Timestamp::EPOCH).start().as_unix_millis() * MILLI;
         (self.start != Start::FirstHit).then(start)
     }
@@ -78,12 +114,15 @@ impl Terms {
 
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let anchor = match self.start {
-            Start::Epoch => "",
-            Start::Staggered => "@staggered",
-            Start::FirstHit => "@first_hit",
-        };
-        write!(f, "{}/{}ms{anchor}", self.limit, self.millis)
+        write!(f, "{}/{}ms", self.limit, self.millis)?;
+        match self.start {
+            Start::Epoch => Ok(()),
+            Start::Staggered => f.write_str("@staggered"),
+            Start::FirstHit => f.write_str("@first_hit"),
+            Start::Bucket(burst) => write!(f, "~burst:{burst}"),
+            Start::Sliding => f.write_str("~sliding"),
+            Start::Log => f.write_str("~log"),
+        }
     }
 }
 

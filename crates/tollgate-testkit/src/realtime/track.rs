@@ -1,8 +1,11 @@
 //! The history of one counter: the units it has admitted lately, and when clients were told to return.
 
+use tollgate::Timestamp;
+
 use super::answer::QuotaAnswer;
 use super::clock::{Allowance, ClockReading, Nanos};
 use super::terms::Terms;
+use crate::kinds::AdmissionLedger;
 
 const MILLI: Nanos = 1_000_000;
 
@@ -111,6 +114,18 @@ impl Track {
         shift: Option<Nanos>,
     ) -> Option<&'static str> {
         let counted = || self.admitted.iter().filter(|unit| !unit.is_over);
+        if !terms.has_fixed_windows() {
+            let is_in =
+                |unit: &AdmittedUnit, start| start <= unit.span.earliest && unit.span.latest <= span.latest;
+            let admitted_since = |start| counted().filter(|unit| is_in(unit, start)).count();
+            let is_over =
+                |start| terms.most_in(span.latest - start).is_some_and(|most| admitted_since(start) > most);
+            let starts = counted().map(|unit| unit.span.earliest).filter(|start| *start <= span.earliest);
+            return starts
+                .into_iter()
+                .any(is_over)
+                .then_some("G3: more than its bound was admitted in a time");
+        }
         let count = |holds: &dyn Fn(&AdmittedUnit) -> bool| counted().filter(|unit| holds(unit)).count();
         if count(&|unit| unit.start == standing.start) > terms.limit {
             return Some("G1: the window of its answer has admitted more than the limit");
@@ -153,6 +168,9 @@ impl Track {
         standing: &QuotaAnswer,
         terms: &Terms,
     ) -> Option<Denial> {
+        if !terms.has_fixed_windows() {
+            return self.judge_denial_of_kind(span, terms);
+        }
         let was_told = |told: &&PromisedRetry| span.is_steady && told.return_at <= span.before;
         if self.told.iter().filter(was_told).any(|told| told.start == standing.start) {
             return Some(Denial::Early("rule 10: a client that waited as told is denied by the same window"));
@@ -172,6 +190,26 @@ impl Track {
         })
     }
 
+    /// The same for a bucket, a sliding window or a log: every unit is taken to have come as late as it may, and the denial
+    /// as early.
+    fn judge_denial_of_kind(&self, span: ReadingSpan, terms: &Terms) -> Option<Denial> {
+        let millis = |time: Nanos| Timestamp::from_unix_millis(time.div_euclid(MILLI));
+        let denied_at = if span.is_steady { span.denies_from } else { span.earliest };
+        let mut ledger = AdmissionLedger::new(&terms.quota());
+        for unit in self.admitted.iter().filter(|unit| unit.span.before <= span.after) {
+            ledger.admit(millis(unit.span.latest.min(denied_at)), 1);
+        }
+        if !ledger.admits(millis(denied_at), 1) {
+            return None;
+        }
+        let was_told = |told: &PromisedRetry| span.is_steady && told.return_at <= span.before;
+        Some(if self.told.iter().any(was_told) {
+            Denial::Early("rule 10: a client that waited as told is denied though there is room")
+        } else {
+            Denial::False
+        })
+    }
+
     /// Returns what is wrong with the window of an answer, if anything. All earlier admissions are recorded.
     pub(super) fn judge_window(
         &self,
@@ -182,6 +220,10 @@ impl Track {
         admitted: bool,
     ) -> Option<&'static str> {
         let QuotaAnswer { start, end, now, .. } = *standing;
+        if !terms.has_fixed_windows() {
+            let is_in_time = (span.earliest..=span.latest).contains(&(now * MILLI));
+            return (!is_in_time).then_some("rule 11: the limiter's time is not that of the call");
+        }
         if end - start != terms.millis {
             return Some("rule 1: the window is not as long as the quota says");
         }

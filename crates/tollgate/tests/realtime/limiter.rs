@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Anchor, Clock, Decision, Limiter, MemoryStore, Quota, QuotaState, SystemClock};
+use tollgate::{
+    Anchor, Clock, Decision, Limiter, MemoryStore, Quota, QuotaKind, QuotaState, SystemClock, Timestamp,
+};
 use tollgate_testkit::realtime::{
     ClockReading, LoadClient, LoadPlan, LoadTarget, LoadedKey, Nanos, QuotaAnswer, RealClock, Start, Terms,
     UnitAnswer,
@@ -45,6 +47,7 @@ pub(crate) fn quota(terms: &Terms) -> Quota {
         Start::Epoch => Anchor::Epoch,
         Start::Staggered => Anchor::Staggered,
         Start::FirstHit => Anchor::FirstHit,
+        Start::Bucket(_) | Start::Sliding | Start::Log => return terms.quota(),
     };
     Quota::new(terms.limit as u64, length).unwrap().with_anchor(anchor).unwrap()
 }
@@ -87,10 +90,18 @@ impl LoadClient for Limiters {
     }
 }
 
+/// The end of a window, or when there is room again.
+fn end(quota: &QuotaState) -> Timestamp {
+    match quota.kind() {
+        QuotaKind::Window => quota.reset_at(),
+        _ => quota.retry_at().unwrap_or_else(|| quota.reset_at()),
+    }
+}
+
 fn answer(victim: LoadedKey, before: ClockReading, after: Nanos, decision: &Decision<'_>) -> UnitAnswer {
     let standing = |quota: &QuotaState| QuotaAnswer {
         start: quota.mark().time().as_unix_millis(),
-        end: quota.reset_at().as_unix_millis(),
+        end: end(quota).as_unix_millis(),
         now: quota.now().as_unix_millis(),
         has_room: quota.has_room(),
     };
