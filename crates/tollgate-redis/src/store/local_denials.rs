@@ -1,7 +1,6 @@
 //! What this process decides without the store: denials that it remembers.
 
 use smallvec::SmallVec;
-use tollgate::kind::Standing;
 use tollgate::{QuotaStates, Source, Timestamp};
 
 use super::StoreInner;
@@ -36,13 +35,11 @@ impl StoreInner {
             is_due |= is_due_itself;
         }
         let states = |now: Timestamp| {
-            let standing =
-                |(index, count): (usize, &RememberedCount)| named.later(index, &count.standing, now);
-            let standings: SmallVec<[Standing; 1]> = known.iter().enumerate().map(standing).collect();
-            named.states(
-                |index| (CountChange::of_count(standings[index].used(), None), standings[index].clone()),
-                now,
-            )
+            let known = |index: usize| {
+                let standing = named.later(index, &known[index].standing, now);
+                (CountChange::of_count(standing.used(), None), standing)
+            };
+            named.states(known, now)
         };
         // What the server would admit by the latest time that it can have is not denied here. Fixed windows are only
         // remembered until their ends.
