@@ -119,9 +119,11 @@ impl LogEntries {
         self.packed.drain(first..).map(|entry| entry & Self::MAX_UNITS).sum()
     }
 
-    /// Gives back the room of entries that are gone.
+    /// Gives back the room of entries that are gone, but for one block, which the next entries would take again.
     fn give_back_room(&mut self) {
-        self.packed.shrink_to(self.packed.len().next_multiple_of(BLOCK));
+        if self.packed.capacity() - self.packed.len() > BLOCK {
+            self.packed.shrink_to(self.packed.len().next_multiple_of(BLOCK));
+        }
     }
 
     fn take_units(&mut self, step: i64, units: u64) -> u64 {
@@ -297,7 +299,7 @@ mod tests {
         let placed = |now| LogStanding::at(log(), 60_000, 1, at(now)).0;
         let check = |log: &LogStanding, entries: usize| {
             assert_eq!(log.entries.len(), entries);
-            assert!(log.entries.packed.capacity() <= entries.next_multiple_of(BLOCK));
+            assert!(log.entries.packed.capacity() <= entries + BLOCK);
         };
         check(&placed(-5_000), 1);
         check(&placed(9), 10);

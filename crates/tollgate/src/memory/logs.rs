@@ -3,6 +3,7 @@
 //! They are in maps next to the table, each under a lock of its own, and count against the same cap.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::PoisonError;
 
 use smallvec::SmallVec;
@@ -19,7 +20,12 @@ const SHARDS: usize = if MODELLED { 1 } else { 64 };
 pub(super) struct Logs(Box<[Mutex<LogMap>]>);
 
 /// The logs under one lock.
-pub(super) type LogMap = HashMap<Fingerprint, StoredLog>;
+pub(super) type LogMap = HashMap<Fingerprint, StoredLog, BuildHasherDefault<FingerprintHasher>>;
+
+/// Hashes fingerprints, which are random already. The lowest bits, which choose the lock, are the same in a whole map, so
+/// they are rotated into the middle: a map chooses a place by the lowest bits, and compares the highest seven before keys.
+#[derive(Default)]
+pub(super) struct FingerprintHasher(u64);
 
 /// A log that is not empty.
 pub(super) struct StoredLog {
@@ -30,6 +36,22 @@ pub(super) struct StoredLog {
 
 /// The locked maps of one step.
 pub(super) struct LogGuards<'a>(SmallVec<[(usize, MutexGuard<'a, LogMap>); 1]>);
+
+impl Hasher for FingerprintHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).rotate_right(16);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 impl Default for Logs {
     fn default() -> Self {
@@ -157,6 +179,9 @@ fn shard_of(fingerprint: Fingerprint) -> usize {
 #[cfg(test)]
 #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
+    use std::collections::HashSet;
+    use std::hash::BuildHasher;
+
     use super::*;
 
     fn full_map() -> LogMap {
@@ -166,6 +191,18 @@ mod tests {
             (Fingerprint { position: position.into(), tag: 0 }, StoredLog { entries, end })
         };
         (0_u32..1_000).map(log).collect()
+    }
+
+    /// Fingerprints of one map agree in the bits that choose it.
+    #[test]
+    fn the_logs_of_a_map_are_spread_over_it() {
+        let hash = |number: u64| {
+            let position = u64::MAX / 1_009 * number / SHARDS as u64 * SHARDS as u64;
+            BuildHasherDefault::<FingerprintHasher>::default().hash_one(Fingerprint { position, tag: 0 })
+        };
+        let places: HashSet<u64> = (0..1_000).map(|number| hash(number) % 1_024).collect();
+        let tags: HashSet<u64> = (0..1_000).map(|number| hash(number) >> 57).collect();
+        assert!(places.len() > 500 && tags.len() > 100, "{} places, {} tags", places.len(), tags.len());
     }
 
     /// A map kept the room of its logs after they had left. Windows then took the places of these, so the store took more
