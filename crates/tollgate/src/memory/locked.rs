@@ -335,7 +335,9 @@ impl<'a> LockedStep<'a> {
             grown += after.saturating_sub(before);
             if is_charged(index) {
                 charged += after.saturating_sub(before);
-                logs.push((index, after));
+                if held.places.is_some() {
+                    logs.push((index, after));
+                }
             }
             // A peek gets the answer of a charge.
             if is_charged(index) || !charges_any {
@@ -359,8 +361,7 @@ impl<'a> LockedStep<'a> {
             self.table.give_back_counters(freed.saturating_sub(charged));
         }
         for (index, after) in logs {
-            let held = &mut self.held[index];
-            held.places = held.places.map(|_| after);
+            self.held[index].places = Some(after);
         }
         Ok(())
     }
