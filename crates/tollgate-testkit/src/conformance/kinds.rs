@@ -206,6 +206,12 @@ pub async fn a_bucket_reaches_its_bound_and_never_exceeds_it<S: SettableClock>(s
         let within = admitted.iter().filter(|at| at.since(from) <= Duration::from_millis(millis)).count();
         assert_eq!(within as u64, 3 + millis * 7 / 100, "in {millis} ms");
     }
+    for (first, start) in admitted.iter().enumerate() {
+        for (more, end) in admitted[first..].iter().enumerate() {
+            let millis = end.since(*start).as_millis();
+            assert!(more as u128 + 1 <= 3 + millis * 7 / 100, "{} in {millis} ms", more + 1);
+        }
+    }
 }
 
 /// G3: a sliding window admits `limit + floor(limit * (time - 1) / window)` at worst, in a time shorter than a window.

@@ -1,7 +1,8 @@
 //! Quotas that are not fixed windows, judged twice: by vectors of single steps, and by a [ledger](AdmissionLedger)
-//! that knows only what was admitted and when. Random steps of all kinds, taken [side by side](take_side_by_side),
+//! that knows only what was admitted and when, of [one key](play) or of [many](play_crowd). Random steps of all kinds, taken [side by side](take_side_by_side),
 //! compare one store with another.
 
+mod crowd;
 mod ledger;
 mod side_by_side;
 mod vectors;
@@ -12,6 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate::{Charge, Key, PolicyQuota, Quota, Step, Store};
 
+pub use self::crowd::{CrowdRequests, crowd_requests, play_crowd};
 pub use self::ledger::AdmissionLedger;
 pub use self::side_by_side::{MixedSteps, mixed_steps, take_side_by_side};
 pub use self::vectors::{assert_notation, play_vectors};

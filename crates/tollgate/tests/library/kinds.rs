@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{Charge, Key, ManualClock, Mark, MemoryStore, PolicyQuota, Step, Timestamp};
-use tollgate_testkit::kinds::{self, assert_notation, play, play_vectors, small_quota};
-use tollgate_testkit::{ManualMemory, block_on};
+use tollgate_testkit::kinds::{self, assert_notation, play, play_crowd, play_vectors, small_quota};
+use tollgate_testkit::{CappedStore, ManualMemory, block_on};
 
 #[test]
 fn every_step_of_the_vectors_has_their_answer() {
@@ -23,6 +23,15 @@ proptest! {
     #[test]
     fn what_is_admitted_follows_from_the_definition_and_waits_are_exact(requests in kinds::requests(60)) {
         block_on(play(&ManualMemory::new(), &requests));
+    }
+
+    /// Also where several quotas go together, and where counters are dropped to make room for others.
+    #[test]
+    fn what_is_admitted_to_many_keys_follows_from_the_definitions(
+        requests in kinds::crowd_requests(40, 300),
+        max_counters in prop_oneof![Just(1_000_000_usize), 20..200_usize],
+    ) {
+        block_on(play_crowd(&ManualMemory::with_max_counters(max_counters), &requests));
     }
 
     /// A refund gives back no more than would be there if the charge had not been made.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tollgate::{Charge, CountDenied, Counter, Key, PolicyQuota, QuotaState, Store};
 use tollgate_testkit::StoreUnderTest;
 use tollgate_testkit::block_on;
-use tollgate_testkit::kinds::{self, play, play_vectors, take_side_by_side};
+use tollgate_testkit::kinds::{self, play, play_crowd, play_vectors, take_side_by_side};
 use tollgate_testkit::servers::Software;
 use tollgate_testkit::{ManualMemory, StoreSteps};
 
@@ -26,6 +26,11 @@ proptest! {
     #[test]
     fn what_is_admitted_follows_from_the_definition_and_waits_are_exact(requests in kinds::requests(60)) {
         block_on(play(&steered(Software::Redis), &requests));
+    }
+
+    #[test]
+    fn what_is_admitted_to_many_keys_follows_from_the_definitions(requests in kinds::crowd_requests(5, 100)) {
+        block_on(play_crowd(&steered(Software::Valkey), &requests));
     }
 
     /// Memory is judged by its simulation.
