@@ -159,11 +159,7 @@ impl<'a> LockedStep<'a> {
         let admitted = is_admitted(&self.outcomes);
         let units = self.units(admitted);
         // An admission needs room for all of its counters, a denial only for those that it charges.
-        self.take_room(
-            |held| admitted || units[held] > 0,
-            |held| units[held] > 0,
-            |standing| places_with_another(standing),
-        )?;
+        self.take_room(|held| admitted || units[held] > 0, |held| units[held] > 0, places_with_another)?;
         Ok(self.take(&units))
     }
 
@@ -224,7 +220,7 @@ impl<'a> LockedStep<'a> {
 
     pub(super) fn peek(&mut self) -> Result<QuotaStates, NoRoom> {
         if is_admitted(&self.outcomes) {
-            self.take_room(|_| true, |_| false, |standing| places_with_another(standing))?;
+            self.take_room(|_| true, |_| false, places_with_another)?;
         }
         Ok(self.look())
     }

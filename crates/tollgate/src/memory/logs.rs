@@ -186,7 +186,7 @@ mod tests {
 
     fn full_map() -> LogMap {
         let log = |position: u32| {
-            let end = Timestamp::from_unix_millis(1_000 + i64::from(position % 10 == 0));
+            let end = Timestamp::from_unix_millis(1_000 + i64::from(position.is_multiple_of(10)));
             let entries = [(0, 1)].into_iter().collect();
             (Fingerprint { position: position.into(), tag: 0 }, StoredLog { entries, end })
         };
