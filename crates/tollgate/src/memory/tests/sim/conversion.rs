@@ -14,6 +14,7 @@ pub(in super::super) fn state(state: &QuotaState) -> State {
     let denial = state.reason().map(|reason| match reason {
         Reason::CostExceedsLimit => Denial::CostAboveLimit,
         Reason::QuotaExceeded => Denial::Exceeded,
+        Reason::InFlightExceeded => panic!("a quota is not in flight"),
         Reason::CostExceedsShare => panic!("a store in memory has no shares"),
     });
     let millis = |time: Timestamp| time.as_unix_millis();
