@@ -6,7 +6,7 @@ use std::io::Cursor;
 
 use anyhow::{Context, Result, bail, ensure};
 use http::HeaderMap;
-use tollgate::{Limiter, ManualClock, MemoryStore, Quota};
+use tollgate::{InFlightLimiter, Limiter, ManualClock, MemoryStore, Quota};
 use tollgate_logs::{Batch, Input, Options, Reader};
 use tollgate_policy::{Attributes, Config, Outcome};
 use tollgate_wire::headers::{HeaderFormat, LimitHeaders};
@@ -62,6 +62,18 @@ pub(crate) fn charge_two_quotas(_: usize) -> Result<CaseRun> {
     let limiter = limiter(&[Quota::per_hour(PLENTY), Quota::per_day(PLENTY)])?;
     Ok(Box::new(move || {
         ensure!(limiter.check(black_box("alice"))?.is_allowed());
+        Ok(())
+    }))
+}
+
+/// A unit in flight of a key that has others, from its beginning to its end.
+pub(crate) fn hold(_: usize) -> Result<CaseRun> {
+    let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    let limiter = InFlightLimiter::with_store("1000~in_flight".parse()?, store);
+    let first = limiter.hold("alice")?.into_hold().context("there is room")?;
+    Ok(Box::new(move || {
+        let _first = &first;
+        ensure!(limiter.hold(black_box("alice"))?.into_hold().is_some());
         Ok(())
     }))
 }

@@ -21,6 +21,7 @@ const CASES: &[(&str, Prepare)] = &[
     ("charge-cold", library::charge_cold),
     ("charge-denied", library::charge_denied),
     ("charge-two-quotas", library::charge_two_quotas),
+    ("hold", library::hold),
     ("policy-match", library::policy_match),
     ("headers", library::headers),
     ("headers-denied", library::headers_denied),

@@ -59,7 +59,7 @@ impl PolicyQuota {
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
         let windows = quota.series().to_string().into_boxed_str();
-        let scope_digest = digest_function().hash(&encoded(policy, &windows)).as_u128();
+        let scope_digest = scope_digest(policy, &windows);
         let (count_denied, on_store_failure) = (CountDenied::No, None);
         let scope = Arc::new(CounterScope { policy: policy.into(), windows });
         Self { quota, count_denied, on_store_failure, scope_digest, scope }
@@ -135,6 +135,11 @@ impl PolicyQuota {
     pub const fn scope_digest(&self) -> u128 {
         self.scope_digest
     }
+}
+
+/// A digest of what names a counter besides its key, by the hash of this process.
+pub(crate) fn scope_digest(policy: &str, series: &str) -> u128 {
+    digest_function().hash(&encoded(policy, series)).as_u128()
 }
 
 /// The hash of this process: SipHash with a random key, which the standard library has from the operating system. In

@@ -118,11 +118,19 @@ impl<'a> Decision<'a> {
 
     /// Returns the receipt for the units that the check charged, for a later refund.
     pub fn into_receipt(self) -> Receipt {
-        let item = |index: usize| {
-            let (quota, key) = self.counters.get(index)?;
-            Some(ReceiptItem::of(Counter::new(quota, key), self.counted.get(index)?))
-        };
-        (0..self.counted.len()).filter_map(item).collect()
+        self.items().collect()
+    }
+
+    /// Returns the receipt of a check at this cost, which settling starts from even if it charged nothing.
+    pub(crate) fn into_receipt_at(self, cost: u32) -> Receipt {
+        self.items().map(|item| item.with_cost(cost)).collect()
+    }
+
+    fn items(&self) -> impl Iterator<Item = ReceiptItem> {
+        let counters = (0..self.counted.len()).filter_map(|index| self.counters.get(index));
+        counters
+            .zip(&self.counted)
+            .map(|((quota, key), state)| ReceiptItem::of(Counter::new(quota, key), state))
     }
 }
 

@@ -50,6 +50,7 @@ mod clock;
 mod decision;
 mod fallback;
 pub mod guide;
+mod in_flight;
 mod key;
 pub mod kind;
 mod limiter;
@@ -68,9 +69,12 @@ pub use self::charge::{Charge, CountDenied, Counter, PolicyQuota};
 pub use self::clock::{Clock, ManualClock, SystemClock};
 pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFailure};
+pub use self::in_flight::{InFlight, InFlightState, PolicyInFlight};
 pub use self::key::Key;
 pub use self::kind::Mark;
-pub use self::limiter::{Limiter, LimiterBuilder, QuotaView, Reservation, SharedLimiter};
+pub use self::limiter::{
+    Hold, HoldDecision, InFlightLimiter, Limiter, LimiterBuilder, QuotaView, Reservation, SharedLimiter,
+};
 
 pub use self::memory::{MemoryStore, MemoryStoreBuilder, NamedCounter};
 pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, QuotaKind, WindowLength};

@@ -31,6 +31,9 @@ pub enum Reason {
     QuotaExceeded,
     /// The cost is above the limit; it can never pass.
     CostExceedsLimit,
+    /// So many units are in flight that the request's would be too many. It can be admitted once some are free, which
+    /// may be at any time or never.
+    InFlightExceeded,
     /// The store is down, and the cost is above this process's [share](crate::LocalShare) of the limit. It can be
     /// admitted once the store is back, which may be at any time.
     CostExceedsShare,

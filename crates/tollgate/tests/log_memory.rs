@@ -1,10 +1,12 @@
-//! Logs take no more memory than the places of the cap that they are charged. Alone in its process, because memory is
-//! measured per process.
+//! Logs and units in flight take no more memory than the places of the cap that they are charged. Alone in its process,
+//! because memory is measured per process.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
-use tollgate::{Limiter, MemoryStore};
+use std::mem;
+
+use tollgate::{InFlightLimiter, Limiter, MemoryStore};
 
 /// Returns the resident memory of this process, in bytes.
 fn resident() -> usize {
@@ -25,4 +27,18 @@ fn a_store_full_of_logs_takes_no_more_than_its_cap_in_bytes() {
     let grown = resident().saturating_sub(before);
     assert!(logs > 25_000, "{logs} logs");
     assert!(grown <= CAP, "{logs} logs took {grown} bytes");
+    in_flight();
+}
+
+/// The same of units in flight. In the same test, because two would measure each other.
+fn in_flight() {
+    const CAP: usize = 5_500_000;
+    let store = MemoryStore::builder().max_bytes(CAP).build();
+    let limiter = InFlightLimiter::with_store("3~in_flight".parse().unwrap(), store);
+    let before = resident();
+    let hold = |key: &u64| limiter.hold(*key).map(|decision| mem::forget(decision.into_hold())).is_ok();
+    let keys = (0_u64..).take_while(hold).count();
+    let grown = resident().saturating_sub(before);
+    assert!(keys > 50_000, "{keys} keys");
+    assert!(grown <= CAP, "{keys} keys took {grown} bytes");
 }

@@ -18,7 +18,7 @@ const ENDINGS: [&str; 20] = [
 ];
 
 /// Nouns with such an ending.
-const NOUNS: [&str; 35] = [
+const NOUNS: [&str; 36] = [
     "Argument",
     "Beginning",
     "Client",
@@ -36,6 +36,7 @@ const NOUNS: [&str; 35] = [
     "Ground",
     "Grouping",
     "Head",
+    "Hold",
     "Instant",
     "Judgement",
     "Matching",

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Limiter, SharedLimiter};
+use super::{InFlightLimiter, Limiter, SharedLimiter};
 use crate::quota::QuotaErrorKind;
-use crate::{CountDenied, MemoryStore, PolicyQuota, Quota, QuotaError};
+use crate::{CountDenied, InFlight, MemoryStore, PolicyInFlight, PolicyQuota, Quota, QuotaError};
 
 /// A builder of limiters: see [`Limiter::builder`].
 #[derive(Debug, Clone)]
@@ -48,6 +48,22 @@ impl LimiterBuilder {
     /// The same as [`build`](Self::build).
     pub fn build_shared<S>(self, store: S) -> Result<SharedLimiter<S>, QuotaError> {
         Ok(SharedLimiter { store, quotas: self.quotas()? })
+    }
+
+    /// Builds a limiter of what is in flight, over this memory store. It needs no quota; those of the builder are charged
+    /// with each [hold](crate::Hold).
+    ///
+    /// # Errors
+    ///
+    /// If two quotas have the same window, anchor and zone and would count everything twice.
+    pub fn build_in_flight<C>(
+        self,
+        in_flight: InFlight,
+        store: MemoryStore<C>,
+    ) -> Result<InFlightLimiter<C>, QuotaError> {
+        let in_flight = PolicyInFlight::new(&self.policy, in_flight);
+        let quotas = if self.quotas.is_empty() { [].into() } else { self.quotas()? };
+        Ok(InFlightLimiter::over(in_flight, Limiter { store, quotas }))
     }
 
     fn quotas(self) -> Result<Arc<[PolicyQuota]>, QuotaError> {

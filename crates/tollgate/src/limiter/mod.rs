@@ -3,6 +3,7 @@
 //! A [`Limiter`] counts in memory and never waits; a [`SharedLimiter`] counts in any store. Both have the same steps.
 
 mod builder;
+mod in_flight;
 mod quota_view;
 mod reservation;
 mod shared;
@@ -13,6 +14,7 @@ use std::{fmt, mem};
 use smallvec::SmallVec;
 
 pub use self::builder::LimiterBuilder;
+pub use self::in_flight::{Hold, HoldDecision, InFlightLimiter};
 pub use self::quota_view::QuotaView;
 pub use self::reservation::Reservation;
 pub use self::shared::SharedLimiter;
@@ -222,7 +224,7 @@ impl<C: Clock> Limiter<C> {
     ///
     /// Empties the receipt.
     pub fn refund(&self, receipt: &mut Receipt) -> QuotaStates {
-        self.give_back(&mem::take(receipt).take(|item| item.units() > 0))
+        refund(&self.store, receipt)
     }
 
     /// Like [`refund`](Self::refund), but gives back at most `units` of each quota, and nothing where a policy
@@ -242,15 +244,7 @@ impl<C: Clock> Limiter<C> {
     /// # Ok::<(), tollgate::Full>(())
     /// ```
     pub fn refund_units(&self, receipt: &mut Receipt, units: u32) -> QuotaStates {
-        self.give_back(&receipt.split_off(units))
-    }
-
-    fn give_back(&self, receipt: &Receipt) -> QuotaStates {
-        let give_back = |item: &ReceiptItem| {
-            let charge = Charge::new(item.quota(), item.key(), item.units());
-            self.store.refund(&charge, item.mark())
-        };
-        receipt.items().iter().map(give_back).collect()
+        give_back(&self.store, &receipt.split_off(units))
     }
 
     /// Settles a check at its actual cost. Units above the cost are given back. Missing units are charged without
@@ -275,19 +269,7 @@ impl<C: Clock> Limiter<C> {
     /// # Ok::<(), tollgate::Full>(())
     /// ```
     pub fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<QuotaStates, Full> {
-        let (mut states, mut failed) = (Vec::new(), Ok(()));
-        receipt.retain(|item| match item.settle(cost).map(|step| self.store.take(step)) {
-            Some(Ok(counted)) => {
-                states.extend(counted.iter().copied());
-                false
-            }
-            Some(Err(full)) => {
-                failed = Err(full);
-                true
-            }
-            None => false,
-        });
-        failed.map(|()| states.into_iter().collect())
+        settle(&self.store, receipt, cost)
     }
 
     /// Resets the key's usage of every quota.
@@ -326,6 +308,35 @@ impl<C: Clock> Limiter<C> {
         let looks = charges(&self.quotas, &key, 0);
         last_end(looks.chunks(1).filter_map(|look| self.store.peek(look).ok()))
     }
+}
+
+fn settle<C: Clock>(store: &MemoryStore<C>, receipt: &mut Receipt, cost: u32) -> Result<QuotaStates, Full> {
+    let (mut states, mut failed) = (Vec::new(), Ok(()));
+    receipt.retain(|item| match item.settle(cost).map(|step| store.take(step)) {
+        Some(Ok(counted)) => {
+            states.extend(counted.iter().copied());
+            false
+        }
+        Some(Err(full)) => {
+            failed = Err(full);
+            true
+        }
+        None => false,
+    });
+    failed.map(|()| states.into_iter().collect())
+}
+
+/// Gives back all that the receipt has, and empties it.
+fn refund<C: Clock>(store: &MemoryStore<C>, receipt: &mut Receipt) -> QuotaStates {
+    give_back(store, &mem::take(receipt).take(|item| item.units() > 0))
+}
+
+fn give_back<C: Clock>(store: &MemoryStore<C>, receipt: &Receipt) -> QuotaStates {
+    let give_back = |item: &ReceiptItem| {
+        let charge = Charge::new(item.quota(), item.key(), item.units());
+        store.refund(&charge, item.mark())
+    };
+    receipt.items().iter().map(give_back).collect()
 }
 
 #[inline(always)]

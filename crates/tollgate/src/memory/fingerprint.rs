@@ -1,10 +1,11 @@
 //! The fingerprint of a counter in the table.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher, RandomState};
 
 use super::multilinear::Multilinear;
 use super::sync::MODELLED;
-use crate::Counter;
+use crate::{Counter, Key};
 
 /// Each level shortens a text by a factor of 19; six levels shorten 9 GB to one block.
 const LEVELS: usize = 6;
@@ -45,12 +46,47 @@ pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
 ///   if the digests are less than 2<sup>48</sup> apart. For any two that has a chance of 2<sup>-79</sup>, for any of a
 ///   hundred thousand one below 10<sup>-14</sup>.
 /// - The function's random numbers are SipHash of a key that the standard library has from the operating system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     /// Chooses the shard and the place in it. 0 marks a slot that was never used.
     pub(super) position: u64,
     /// 16 bits.
     pub(super) tag: u64,
+}
+
+/// A map whose keys are hashes already.
+pub(super) type FingerprintMap<T> = HashMap<Fingerprint, T, BuildHasherDefault<PositionHasher>>;
+
+/// Takes the position of a fingerprint for its hash.
+#[derive(Debug, Default)]
+pub(super) struct PositionHasher(u64);
+
+/// Gives back memory of a map that has become much emptier. Not at each entry, because all others move.
+pub(super) fn shrink<T>(map: &mut FingerprintMap<T>) {
+    if map.len() < map.capacity() / 4 {
+        map.shrink_to(2 * map.len());
+    }
+}
+
+impl Hash for Fingerprint {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.position);
+    }
+}
+
+impl Hasher for PositionHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, position: u64) {
+        // A map reads the lowest bits, which choose among maps and so are the same in one, and the seven highest.
+        self.0 = position.rotate_right(16);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Fingerprinter {
@@ -76,7 +112,13 @@ impl Fingerprinter {
     #[inline(always)]
     pub(super) fn of(&self, counter: &Counter<'_>) -> Fingerprint {
         let scope = counter.quota().scope_digest();
-        let (kind, payload) = counter.key().kind_and_payload();
+        self.of_key(scope, counter.key())
+    }
+
+    /// Returns the fingerprint of a key in the scope with this digest.
+    #[inline(always)]
+    pub(super) fn of_key(&self, scope: u128, key: &Key<'_>) -> Fingerprint {
+        let (kind, payload) = key.kind_and_payload();
         // Keys are shorter than 2^44 bytes.
         let head = u64::from(kind) << 44 | payload.len() as u64;
         let value = if payload.len() <= Multilinear::LONGEST {
@@ -134,7 +176,7 @@ pub(super) fn scale(value: u64, count: usize) -> usize {
 #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use super::*;
-    use crate::{Key, PolicyQuota, Quota};
+    use crate::{PolicyQuota, Quota};
 
     /// The hash alone keeps distances: under some of its functions, sequential keys fell into few places.
     #[test]

@@ -156,7 +156,10 @@ impl<'a> LockedStep<'a> {
     }
 
     pub(super) fn charge(&mut self) -> Result<QuotaStates, NoRoom> {
-        let admitted = is_admitted(&self.outcomes);
+        self.charge_as(is_admitted(&self.outcomes))
+    }
+
+    fn charge_as(&mut self, admitted: bool) -> Result<QuotaStates, NoRoom> {
         let units = self.units(admitted);
         // An admission needs room for all of its counters, a denial only for those that it charges.
         self.take_room(|held| admitted || units[held] > 0, |held| units[held] > 0, places_with_another)?;
@@ -165,9 +168,16 @@ impl<'a> LockedStep<'a> {
 
     /// Denies without room: only counters that exist are charged, and logs that need no other place for it.
     pub(super) fn deny(&mut self) -> Result<QuotaStates, NoRoom> {
-        if is_admitted(&self.outcomes) {
-            return Err(NoRoom::InShard);
-        }
+        if is_admitted(&self.outcomes) { Err(NoRoom::InShard) } else { Ok(self.deny_without_room()) }
+    }
+
+    /// Denies, whatever the counters say, because something else had no room.
+    pub(super) fn deny_anyway(&mut self) -> Result<QuotaStates, NoRoom> {
+        self.charge_as(false)
+    }
+
+    /// Denies, and charges only counters for which no place is needed.
+    pub(super) fn deny_without_room(&mut self) -> QuotaStates {
         let mut units = self.units(false);
         for (index, units) in units.iter_mut().enumerate() {
             let held = &self.held[index];
@@ -179,7 +189,7 @@ impl<'a> LockedStep<'a> {
                 *units = 0;
             }
         }
-        Ok(self.take(&units))
+        self.take(&units)
     }
 
     /// The units that the step takes from each counter.

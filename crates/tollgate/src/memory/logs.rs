@@ -2,13 +2,11 @@
 //!
 //! They are in maps next to the table, each under a lock of its own, and count against the same cap.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::PoisonError;
 
 use smallvec::SmallVec;
 
-use super::fingerprint::Fingerprint;
+use super::fingerprint::{Fingerprint, FingerprintMap, shrink};
 use super::sync::{MODELLED, Mutex, MutexGuard};
 use crate::Timestamp;
 use crate::kind::{LogEntries, Standing};
@@ -20,12 +18,7 @@ const SHARDS: usize = if MODELLED { 1 } else { 64 };
 pub(super) struct Logs(Box<[Mutex<LogMap>]>);
 
 /// The logs under one lock.
-pub(super) type LogMap = HashMap<Fingerprint, StoredLog, BuildHasherDefault<FingerprintHasher>>;
-
-/// Hashes fingerprints, which are random already. The lowest bits, which choose the lock, are the same in a whole map, so
-/// they are rotated into the middle: a map chooses a place by the lowest bits, and compares the highest seven before keys.
-#[derive(Default)]
-pub(super) struct FingerprintHasher(u64);
+pub(super) type LogMap = FingerprintMap<StoredLog>;
 
 /// A log that is not empty.
 pub(super) struct StoredLog {
@@ -36,22 +29,6 @@ pub(super) struct StoredLog {
 
 /// The locked maps of one step.
 pub(super) struct LogGuards<'a>(SmallVec<[(usize, MutexGuard<'a, LogMap>); 1]>);
-
-impl Hasher for FingerprintHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0 ^ word).rotate_right(16);
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
 
 impl Default for Logs {
     fn default() -> Self {
@@ -166,10 +143,7 @@ fn drop_closed(
 /// Removes a log.
 pub(super) fn remove_log(logs: &mut LogMap, fingerprint: Fingerprint) {
     logs.remove(&fingerprint);
-    // Not at each one, because all others move.
-    if logs.len() < logs.capacity() / 4 {
-        logs.shrink_to(2 * logs.len());
-    }
+    shrink(logs);
 }
 
 fn shard_of(fingerprint: Fingerprint) -> usize {
@@ -198,7 +172,7 @@ mod tests {
     fn the_logs_of_a_map_are_spread_over_it() {
         let hash = |number: u64| {
             let position = u64::MAX / 1_009 * number / SHARDS as u64 * SHARDS as u64;
-            BuildHasherDefault::<FingerprintHasher>::default().hash_one(Fingerprint { position, tag: 0 })
+            LogMap::default().hasher().hash_one(Fingerprint { position, tag: 0 })
         };
         let places: HashSet<u64> = (0..1_000).map(|number| hash(number) % 1_024).collect();
         let tags: HashSet<u64> = (0..1_000).map(|number| hash(number) >> 57).collect();

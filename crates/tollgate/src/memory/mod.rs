@@ -15,11 +15,14 @@
 //!                        fingerprint, word ─┘                        what a slot says, packed into three words
 //! ```
 //!
-//! `names` remembers which counters those are, on request.
+//! `hold` takes units in flight, of which `live` has the count of each key, and charges in the same step. `names`
+//! remembers which counters those are, on request.
 
 mod decide;
 mod fast_path;
 mod fingerprint;
+mod hold;
+mod live;
 mod locked;
 mod logs;
 mod multilinear;
@@ -44,6 +47,7 @@ use std::{fmt, io, thread};
 use smallvec::SmallVec;
 
 use self::fingerprint::Fingerprint;
+pub(crate) use self::hold::{HeldUnits, LiveCharge};
 use self::locked::Needs;
 pub use self::names::NamedCounter;
 use self::names::{Names, Naming, WakeReason};

@@ -134,6 +134,12 @@ impl<C: Clock> Inner<C> {
         has_place.then_some(state)
     }
 
+    /// Denies charges because something else of their step had no room, and charges what a denial charges.
+    pub(super) fn deny(&self, charges: &[Charge<'_>]) -> QuotaStates {
+        let denied = self.locked(charges, Needs::Room, |step| step.deny_anyway());
+        denied.unwrap_or_else(|Full| self.lock(charges).deny_without_room())
+    }
+
     fn charge_locked(
         &self,
         charges: &[Charge<'_>],

@@ -6,6 +6,7 @@ use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter};
+use super::live::LiveUnits;
 use super::logs::{LogGuards, Logs, StoredLog, log_entries, places, remove_log};
 use super::names::{NamedCounter, Names, Naming};
 use super::shard::{DroppedCounters, FULL, Guard, Header, Look, Shard};
@@ -14,8 +15,9 @@ use super::slots::{ROW, ROWS, SHARD_BYTES, Slots};
 use super::stored::StoredCounter;
 use super::sync::{AtomicI64, AtomicUsize, Backoff, MODELLED, Ordering};
 use super::word::{is_compact, state};
+use crate::in_flight::PolicyInFlight;
 use crate::kind::Standing;
-use crate::{Counter, Timestamp};
+use crate::{Counter, Key, Timestamp};
 
 /// Counters for which a shard is planned under a cap on counters, of the 992 that it can hold: 62 % of its slots, so
 /// that most counters are in their places.
@@ -39,6 +41,7 @@ pub(super) struct Table {
     looked_through: AtomicI64,
     pub(super) names: Option<Names>,
     pub(super) logs: Logs,
+    pub(super) live: LiveUnits,
 }
 
 /// How large a table may grow.
@@ -79,12 +82,17 @@ impl Table {
             looked_through: AtomicI64::new(i64::MIN),
             names,
             logs: Logs::default(),
+            live: LiveUnits::default(),
         }
     }
 
     #[inline(always)]
     pub(super) fn fingerprint(&self, counter: &Counter<'_>) -> Fingerprint {
         self.fingerprinter.of(counter)
+    }
+
+    pub(super) fn live_fingerprint(&self, in_flight: &PolicyInFlight, key: &Key<'_>) -> Fingerprint {
+        self.fingerprinter.of_key(in_flight.scope_digest(), key)
     }
 
     #[inline(always)]

@@ -91,9 +91,16 @@ pub enum QuotaErrorKind {
     },
     /// The text means a number of requests at the same time.
     #[error(
-        "Tollgate does not limit requests in flight yet ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
+        "only the library limits requests in flight yet, with InFlightLimiter \
+         ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
     )]
     InFlight,
+    /// The text is no limit on requests in flight.
+    #[error("expected a limit on units in flight, such as 20~in_flight")]
+    InFlightText,
+    /// The limit on units in flight is above 2^20.
+    #[error("the limit is above 1048576 (2^20), the most units in flight")]
+    InFlightLimit,
     /// The window does not start with a whole number or a unit.
     #[error("the window must be a unit with or without a whole number, such as 90s or minute")]
     InvalidWindow,
@@ -168,7 +175,7 @@ enum Subject {
 }
 
 impl QuotaError {
-    pub(super) fn in_text(kind: QuotaErrorKind, text: &str, range: Range<usize>) -> Self {
+    pub(crate) fn in_text(kind: QuotaErrorKind, text: &str, range: Range<usize>) -> Self {
         Self { kind, subject: Subject::Text(text.into(), range) }
     }
 

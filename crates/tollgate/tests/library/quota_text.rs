@@ -222,7 +222,7 @@ fn an_error_says_what_is_wrong_and_where() {
             "5 in flight",
             InFlight,
             0..11,
-            "quota `5 in flight`, column 1: Tollgate does not limit requests in flight yet \
+            "quota `5 in flight`, column 1: only the library limits requests in flight yet, with InFlightLimiter \
              (docs/choosing.md#what-tollgate-cannot-do-yet)",
         ),
         ("r/s", InvalidLimit, 0..1, "quota `r/s`, column 1: the limit must be a whole number"),

@@ -1,0 +1,56 @@
+//! Units in flight: how many may be live at once.
+//!
+//! An [`InFlight`] is a limit without a window: its units are taken when something begins, and are free again when it
+//! ends. Nobody can say when that will be, so a denial has no time to wait. It is no [`Quota`](crate::Quota): a check,
+//! which nobody ends, would take its units for ever.
+
+mod policy;
+mod state;
+mod text;
+
+pub use self::policy::PolicyInFlight;
+pub use self::state::InFlightState;
+use crate::{QuotaError, QuotaErrorKind};
+
+/// At most so many units live at once for each key, `20~in_flight`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::InFlight;
+///
+/// let in_flight: InFlight = "20~in_flight".parse()?;
+/// assert_eq!(in_flight, InFlight::new(20)?);
+/// assert_eq!(in_flight.to_string(), "20~in_flight");
+/// # Ok::<(), tollgate::QuotaError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InFlight {
+    limit: u32,
+}
+
+impl InFlight {
+    /// The largest limit: 2^20.
+    pub const MAX_LIMIT: u32 = 1 << 20;
+
+    /// The most units that one hold can have.
+    pub const MAX_UNITS: u32 = 1_000;
+
+    /// Creates a limit of so many units. 0 denies everything.
+    ///
+    /// # Errors
+    ///
+    /// If the limit is above [`MAX_LIMIT`](Self::MAX_LIMIT).
+    pub fn new(limit: u32) -> Result<Self, QuotaError> {
+        if limit > Self::MAX_LIMIT {
+            return Err(QuotaErrorKind::InFlightLimit.into());
+        }
+        Ok(Self { limit })
+    }
+
+    /// Returns the most units that may be live at once.
+    #[must_use]
+    pub const fn limit(self) -> u32 {
+        self.limit
+    }
+}

@@ -1,0 +1,72 @@
+//! The units in flight of one key after a step.
+
+use super::InFlight;
+use crate::Reason;
+
+/// The units in flight of one key after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlightState {
+    limit: u32,
+    live: u32,
+    units: u32,
+    reason: Option<Reason>,
+}
+
+impl InFlightState {
+    /// Decides whether `units` more may be live; 0 units get the answer that one would get. With the reason, the state
+    /// is that of a denial, and no units are taken.
+    pub(crate) fn decide(in_flight: InFlight, live: u32, units: u32) -> Self {
+        let limit = in_flight.limit();
+        let most = limit.min(InFlight::MAX_UNITS);
+        let reason = if units.max(1) > most {
+            Some(Reason::CostExceedsLimit)
+        } else if live > limit - units.max(1) {
+            Some(Reason::InFlightExceeded)
+        } else {
+            None
+        };
+        Self { limit, live, units: 0, reason }
+    }
+
+    /// Returns the state with so many more live units, which the step has taken.
+    pub(crate) const fn taken(self, units: u32) -> Self {
+        Self { live: self.live + units, units, ..self }
+    }
+
+    /// Returns the most units that may be live at once.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Returns the live units of the key, the units that the step has taken included. They are above the limit if the
+    /// limit was lowered, because that ends no hold.
+    #[must_use]
+    pub const fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Returns how many more units may be live; never negative.
+    #[must_use]
+    pub const fn remaining(&self) -> u32 {
+        self.limit.saturating_sub(self.live)
+    }
+
+    /// Returns the units that the step has taken.
+    #[must_use]
+    pub const fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// Returns why there was no room, if there was none.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Reason> {
+        self.reason
+    }
+
+    /// Returns whether there was room.
+    #[must_use]
+    pub const fn has_room(&self) -> bool {
+        self.reason.is_none()
+    }
+}

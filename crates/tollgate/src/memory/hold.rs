@@ -1,0 +1,141 @@
+//! Steps that take units in flight, and charge quotas with them.
+//!
+//! A step locks the map of its key before anything in the table, and no step locks a map while it has locked the table.
+
+use super::fingerprint::Fingerprint;
+use super::live::PLACES;
+use super::steps::Inner;
+use super::table::Table;
+use crate::clock::Clock;
+use crate::in_flight::{InFlightState, PolicyInFlight};
+use crate::store::{Full, QuotaStates};
+use crate::{Charge, Key, MemoryStore};
+
+/// Units of one counter that a step asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LiveCharge<'a> {
+    pub(crate) in_flight: &'a PolicyInFlight,
+    pub(crate) key: &'a Key<'a>,
+    pub(crate) units: u32,
+}
+
+/// The answer to a step.
+pub(crate) struct LiveAnswer<C: Clock> {
+    /// The state of the units in flight.
+    pub(crate) state: InFlightState,
+    /// The states of the charges.
+    pub(crate) charged: QuotaStates,
+    /// The units that it took, if it was admitted.
+    pub(crate) held: Option<HeldUnits<C>>,
+}
+
+/// Live units, which are free again when this is dropped.
+pub(crate) struct HeldUnits<C: Clock> {
+    store: MemoryStore<C>,
+    fingerprint: Fingerprint,
+    units: u32,
+    generation: u64,
+}
+
+/// Places of the cap, which are given back unless they are kept: the charge may be denied, fail or panic.
+struct TakenPlaces<'a> {
+    table: &'a Table,
+    count: usize,
+}
+
+impl TakenPlaces<'_> {
+    fn keep(mut self) {
+        self.count = 0;
+    }
+}
+
+impl Drop for TakenPlaces<'_> {
+    fn drop(&mut self) {
+        self.table.give_back_counters(self.count);
+    }
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// Takes units in flight and charges, all or nothing.
+    pub(crate) fn hold(&self, live: &LiveCharge<'_>, charges: &[Charge<'_>]) -> Result<LiveAnswer<C>, Full> {
+        let table = &self.inner.table;
+        let fingerprint = table.live_fingerprint(live.in_flight, live.key);
+        let mut map = table.live.lock(fingerprint);
+        let before = map.units(fingerprint);
+        let state = InFlightState::decide(live.in_flight.in_flight(), before, live.units);
+        if !state.has_room() {
+            // No other step sees the state in between: whoever takes or frees these units waits for the lock.
+            let charged = self.inner.deny(charges);
+            return Ok(LiveAnswer { state, charged, held: None });
+        }
+        let needed = if before == 0 && live.units > 0 { PLACES } else { 0 };
+        let places = self.take_places(needed).ok_or(Full)?;
+        let charged = self.charge_for_hold(charges)?;
+        if !charged.is_admitted() || live.units == 0 {
+            return Ok(LiveAnswer { state, charged, held: None });
+        }
+        let generation = map.add(fingerprint, live.units);
+        places.keep();
+        drop(map);
+        let held = HeldUnits { store: self.clone(), fingerprint, units: live.units, generation };
+        Ok(LiveAnswer { state: state.taken(live.units), charged, held: Some(held) })
+    }
+
+    /// Charges all or nothing; nothing, if there are no charges.
+    fn charge_for_hold(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
+        match charges {
+            [] => Ok([].into_iter().collect()),
+            _ => self.charge(charges).finish(),
+        }
+    }
+
+    /// Takes places of the cap, for which closed counters make room.
+    fn take_places(&self, count: usize) -> Option<TakenPlaces<'_>> {
+        let Inner { time, table } = &*self.inner;
+        while !table.take_counters(count, count) {
+            if !table.make_room_anywhere(time.coarse()) {
+                return None;
+            }
+        }
+        Some(TakenPlaces { table, count })
+    }
+
+    /// Returns the units in flight of a key, without taking any.
+    pub(crate) fn live(&self, in_flight: &PolicyInFlight, key: &Key<'_>) -> InFlightState {
+        let table = &self.inner.table;
+        let fingerprint = table.live_fingerprint(in_flight, key);
+        let units = table.live.lock(fingerprint).units(fingerprint);
+        InFlightState::decide(in_flight.in_flight(), units, 0)
+    }
+
+    /// Forgets the units in flight of a key. Their owners free nothing any more.
+    pub(crate) fn forget_live(&self, in_flight: &PolicyInFlight, key: &Key<'_>) {
+        let table = &self.inner.table;
+        let fingerprint = table.live_fingerprint(in_flight, key);
+        if table.live.lock(fingerprint).forget(fingerprint) {
+            table.give_back_counters(PLACES);
+        }
+    }
+}
+
+impl<C: Clock> HeldUnits<C> {
+    /// Returns the store that has them.
+    pub(crate) const fn store(&self) -> &MemoryStore<C> {
+        &self.store
+    }
+
+    /// Returns whether the units are live: whether the key was not reset.
+    pub(crate) fn are_live(&self) -> bool {
+        self.store.inner.table.live.lock(self.fingerprint).has(self.fingerprint, self.generation)
+    }
+}
+
+impl<C: Clock> Drop for HeldUnits<C> {
+    fn drop(&mut self) {
+        let table = &self.store.inner.table;
+        let mut map = table.live.lock(self.fingerprint);
+        if map.free(self.fingerprint, self.units, self.generation) {
+            table.give_back_counters(PLACES);
+        }
+    }
+}
