@@ -39,6 +39,7 @@
 //! | clients behind proxies | [`key::ClientAddress`] |
 //! | requests that cost more than others | [`Rule::cost`], [`Rule::cost_of`] |
 //! | a cost that is known after the response | [`Rule::reserve`], [`Reservation`] |
+//! | at most so many requests at once | [`InFlightLayer`] |
 //! | only some responses count | [`Rule::refund_if`] |
 //! | other headers, none, or those that scripts may read | [`RateLimitLayerBuilder::header_format`], [`expose_headers`](RateLimitLayerBuilder::expose_headers) |
 //! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |
@@ -77,6 +78,7 @@ mod engine;
 mod future;
 mod gate;
 mod head;
+mod in_flight;
 pub mod key;
 mod key_engine;
 mod layer;
@@ -102,6 +104,7 @@ pub use self::attributes::{AttributeError, AttributeSource, AttributeSources, Re
 pub use self::denial::Denial;
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
+pub use self::in_flight::{HeldBody, HeldResponseFuture, InFlightLayer, LimitInFlight, RequestHold};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};
 pub use self::reply::ReplyBody;
 pub use self::reservation::Reservation;

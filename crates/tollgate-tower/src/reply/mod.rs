@@ -9,9 +9,10 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
-use tollgate::{QuotaState, StoreError};
+use tollgate::{InFlightState, QuotaState, Reason, StoreError};
 #[cfg(feature = "policy")]
 use tollgate_policy::Ground;
+use tollgate_wire::body::DenialProblem;
 
 pub use self::body::ReplyBody;
 use crate::key::InvalidIdentity;
@@ -31,6 +32,18 @@ struct Problem<'a> {
     detail: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+}
+
+/// A denial by a limit in flight, as a problem.
+#[derive(Serialize)]
+struct InFlightDenial<'a> {
+    #[serde(flatten)]
+    problem: DenialProblem<'a>,
+    status: u16,
+    reason: &'a str,
+    policy: &'a str,
+    limit: u32,
+    live: u32,
 }
 
 /// Returns whether a request expects a gRPC reply.
@@ -55,6 +68,24 @@ pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DenialCause) 
     };
     let decided = by.quotas().and_then(|(counted, _)| counted.decided());
     grpc::reply(grpc::code(status), &by.problem().detail, decided.and_then(QuotaState::retry_after))
+}
+
+/// Replies that too many units are in flight: 429. A second keeps clients from retrying in a loop.
+pub(crate) fn in_flight(request: &HeaderMap, policy: &str, state: InFlightState) -> Response<Bytes> {
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let problem = DenialProblem::of_in_flight(policy, state);
+    let may_pass = state.reason() == Some(Reason::InFlightExceeded);
+    if is_grpc(request) {
+        return grpc::reply(grpc::code(status), &problem.detail, None);
+    }
+    let reason = if may_pass { "in_flight_exceeded" } else { "cost_exceeds_limit" };
+    let (limit, live) = (state.limit(), state.live());
+    let body = InFlightDenial { problem, status: status.as_u16(), reason, policy, limit, live };
+    let mut reply = self::problem(status, &body);
+    if may_pass {
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    reply
 }
 
 /// Replies that the key is missing: 400 or 401.

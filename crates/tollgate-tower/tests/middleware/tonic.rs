@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tollgate::{Limiter, ManualClock, MemoryStore, SharedLimiter, Store, StoreError};
+use tollgate::{
+    InFlight, InFlightLimiter, Limiter, ManualClock, MemoryStore, SharedLimiter, Store, StoreError,
+};
 use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::{self, Global, InvalidIdentity, PeerAddress};
-use tollgate_tower::{OnMissing, RateLimitLayer, Rule};
+use tollgate_tower::{InFlightLayer, OnMissing, RateLimitLayer, Rule};
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
@@ -28,16 +30,43 @@ fn limiter<S: Store>(store: S) -> SharedLimiter<S> {
 
 async fn serve(layer: RateLimitLayer) -> HealthClient<Channel> {
     let (_, health) = tonic_health::server::health_reporter();
+    let (incoming, client) = listen().await;
+    let server = Server::builder().layer(layer).add_service(health);
+    tokio::spawn(async move { server.serve_with_incoming(incoming).await.unwrap() });
+    client
+}
+
+/// A free port, and a client that connects once it is served.
+async fn listen() -> (TcpIncoming, HealthClient<Channel>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
-    let server = Server::builder().layer(layer).add_service(health);
-    tokio::spawn(async move { server.serve_with_incoming(TcpIncoming::from(listener)).await.unwrap() });
-    HealthClient::new(Endpoint::new(format!("http://{address}")).unwrap().connect().await.unwrap())
+    let client = HealthClient::new(Endpoint::new(format!("http://{address}")).unwrap().connect_lazy());
+    (TcpIncoming::from(listener), client)
 }
 
 async fn check(client: &mut HealthClient<Channel>) -> Result<tonic::metadata::MetadataMap, Status> {
     let request = HealthCheckRequest { service: String::new() };
     client.check(request).await.map(|response| response.metadata().clone())
+}
+
+#[tokio::test]
+async fn a_denial_in_flight_is_resource_exhausted_without_a_time() {
+    let (in_flight, store) = (InFlight::new(1).unwrap(), memory());
+    let limiter = InFlightLimiter::with_store(in_flight, store.clone());
+    let (_, health) = tonic_health::server::health_reporter();
+    let (incoming, mut client) = listen().await;
+    let layer = InFlightLayer::with_store(in_flight, store, PeerAddress::new());
+    let server = Server::builder().layer(layer).add_service(health);
+    tokio::spawn(async move { server.serve_with_incoming(incoming).await.unwrap() });
+    assert!(check(&mut client).await.is_ok());
+    let address: std::net::IpAddr = [127, 0, 0, 1].into();
+    let hold = limiter.hold(address).unwrap().into_hold();
+    let denied = check(&mut client).await.unwrap_err();
+    assert_eq!(denied.code(), Code::ResourceExhausted);
+    assert_eq!(denied.message(), "1 of 1 units are in flight; one may be free at any time");
+    assert!(denied.get_details_retry_info().is_none());
+    drop(hold);
+    assert!(check(&mut client).await.is_ok());
 }
 
 #[tokio::test]

@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tollgate::{CountDenied, QuotaKind, QuotaStates, Reason, Source, whole_seconds};
+use tollgate::{CountDenied, InFlight, InFlightState, QuotaKind, QuotaStates, Reason, Source, whole_seconds};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Ground, PolicyDecision};
 
 use crate::headers::LimitHeaders;
+
+/// Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
 /// A denial as a problem (RFC 9457). The middleware and the service answer denials with it.
 ///
@@ -48,12 +51,28 @@ impl<'a> DenialProblem<'a> {
     pub fn of_quotas(counted: &QuotaStates, limit_headers: &'a LimitHeaders) -> Self {
         let violated = counted.iter().enumerate().filter(|(_, state)| !state.has_room());
         Self {
-            // Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
-            kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            kind: QUOTA_EXCEEDED,
             title: "Quota exceeded",
             detail: quota_exceeded(counted, limit_headers).into(),
             violated_policies: violated.filter_map(|(place, _)| limit_headers.name(place)).collect(),
         }
+    }
+
+    /// Too many units are in flight under this policy.
+    #[must_use]
+    pub fn of_in_flight(policy: &'a str, state: InFlightState) -> Self {
+        let limit = state.limit();
+        let detail = match state.reason() {
+            Some(Reason::CostExceedsLimit) if limit == 0 => "the limit is 0: everything is denied".into(),
+            Some(Reason::CostExceedsLimit) => {
+                format!("the request is more than {} units in flight", limit.min(InFlight::MAX_UNITS)).into()
+            }
+            _ => {
+                let live = state.live();
+                format!("{live} of {limit} units are in flight; one may be free at any time").into()
+            }
+        };
+        Self { kind: QUOTA_EXCEEDED, title: "Quota exceeded", detail, violated_policies: vec![policy] }
     }
 
     /// Policies deny the request.

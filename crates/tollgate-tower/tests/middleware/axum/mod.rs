@@ -4,6 +4,7 @@ mod after;
 mod answers;
 mod connections;
 mod crowd;
+mod in_flight;
 mod keys;
 #[cfg(all(feature = "jwt", feature = "policy", feature = "tonic"))]
 mod one_view;

@@ -68,3 +68,10 @@ fn a_body() -> Whole {
     let layer = layer.build()?;
     Ok(Router::new().layer(layer))
 }
+
+fn at_most_n_requests_at_once() -> Whole {
+    use tollgate_tower::InFlightLayer;
+
+    let layer = InFlightLayer::new("4~in_flight".parse()?, PeerAddress::new());
+    Ok(Router::new().layer(layer))
+}

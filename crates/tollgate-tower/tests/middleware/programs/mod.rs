@@ -29,6 +29,7 @@ macro_rules! program {
 program!(first, "library_first.rs");
 program!(several, "library_several.rs");
 program!(refund, "library_refund.rs");
+program!(in_flight, "library_in_flight.rs");
 program!(redis, "library_redis.rs");
 program!(wait, "library_wait.rs");
 program!(layer, "middleware_first.rs");
@@ -71,7 +72,8 @@ fn lines(text: &str) -> String {
 
 #[test]
 fn the_programs_of_the_pages_are_those_that_are_compiled() {
-    let whole = [first::TEXT, several::TEXT, refund::TEXT, redis::TEXT, wait::TEXT, testing::TEXT];
+    let whole =
+        [first::TEXT, several::TEXT, refund::TEXT, in_flight::TEXT, redis::TEXT, wait::TEXT, testing::TEXT];
     assert_eq!(programs(LIBRARY).map(lines).collect::<Vec<_>>(), whole.map(lines));
     let (whole, parts) = programs(MIDDLEWARE).partition::<Vec<_>, _>(|text| text.contains("fn main()"));
     assert_eq!(whole.into_iter().map(lines).collect::<Vec<_>>(), [layer::TEXT, policies::TEXT].map(lines));
@@ -95,6 +97,7 @@ fn runs_the_program_of_the_variable() {
         "first" => first::run(),
         "several" => several::run(),
         "refund" => refund::run(),
+        "in_flight" => in_flight::run(),
         "wait" => wait::run(),
         other => panic!("no program is {other}"),
     }
@@ -130,5 +133,8 @@ fn the_other_programs_print_what_the_page_says() {
     let [line] = &printed[..] else { panic!("one line: {printed:?}") };
     assert!(inline_code(LIBRARY).contains(&line.as_str()), "the page does not say `{line}`");
     assert_eq!(printed_by("several"), ["1 left of 2/1s"]);
+    let printed = printed_by("in_flight");
+    assert_eq!(printed, ["allowed: false, because Some(InFlightExceeded)", "allowed: true"]);
+    assert!(printed.iter().all(|line| inline_code(LIBRARY).contains(&line.as_str())));
     assert_eq!(printed_by("wait"), ["allowed: true"; 5]);
 }

@@ -1,0 +1,50 @@
+//! The body of a response that holds a unit in flight.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+use super::setup::RequestHold;
+
+pin_project! {
+    /// The body of a response whose request is in flight until it has ended, failed or been dropped.
+    #[derive(Debug)]
+    pub struct HeldBody<B> {
+        #[pin]
+        inner: B,
+        hold: Option<RequestHold>,
+    }
+}
+
+impl<B> HeldBody<B> {
+    pub(super) const fn new(inner: B, hold: Option<RequestHold>) -> Self {
+        Self { inner, hold }
+    }
+}
+
+impl<B: Body> Body for HeldBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        let frame = ready!(this.inner.poll_frame(context));
+        if !matches!(frame, Some(Ok(_))) {
+            *this.hold = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
