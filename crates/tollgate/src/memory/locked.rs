@@ -116,13 +116,19 @@ impl<'a> LockedStep<'a> {
             let is_new = |held: &&mut HeldCounter<'_>| {
                 held.shard == *shard && held.places.is_none() && guard.find(held.fingerprint).is_none()
             };
-            let mut new: SmallVec<[&mut HeldCounter<'_>; 2]> = self.held.iter_mut().filter(is_new).collect();
-            if new.is_empty() {
-                continue;
+            // Closed counters of this step may be dropped to make room, and then need room themselves.
+            let mut asked = 0;
+            loop {
+                let mut new: SmallVec<[&mut HeldCounter<'_>; 2]> =
+                    self.held.iter_mut().filter(is_new).collect();
+                if new.len() == asked {
+                    break;
+                }
+                asked = new.len();
+                let (has_room, dropped) = guard.make_room(asked, self.coarse);
+                self.table.tell_of_dropped(*shard, guard, &dropped);
+                new.iter_mut().for_each(|held| held.has_room = has_room);
             }
-            let (has_room, dropped) = guard.make_room(new.len(), self.coarse);
-            self.table.tell_of_dropped(*shard, guard, &dropped);
-            new.iter_mut().for_each(|held| held.has_room = has_room);
         }
     }
 
@@ -540,6 +546,24 @@ mod tests {
             [(); 3].map(|()| Err(Full))
         );
         assert!(!charge(7)?.is_admitted());
+        Ok(())
+    }
+
+    /// To make room for three new counters, a step dropped two closed ones that it charged as well, and had no slot for one
+    /// of them: its charge was lost.
+    #[test]
+    fn a_step_finds_room_for_its_own_counters_that_it_has_dropped() -> Result<(), Full> {
+        let quota = PolicyQuota::new("", "1/1s".parse().unwrap());
+        let keys: Vec<Key<'_>> = (0_u64..5).map(Key::from).collect();
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(5).build();
+        let all: Vec<_> = keys.iter().map(|key| Charge::new(&quota, key, 1)).collect();
+        assert!(store.charge(&all[..2]).finish()?.is_admitted());
+        clock.advance(Duration::from_secs(1));
+        assert!(store.charge(&all).finish()?.is_admitted());
+        for charge in &all {
+            assert_eq!(store.peek(&[*charge])?[0].used(), 1);
+        }
         Ok(())
     }
 

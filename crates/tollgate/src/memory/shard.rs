@@ -287,9 +287,10 @@ impl<'a> Guard<'a> {
                 self.add_filled(usize::from(empty));
                 self.add_free(-i32::from(free));
                 slot.thaw(self.fill(slot, fingerprint, state));
-                break;
+                return dropped;
             }
         }
+        debug_assert!(false, "there is no room");
         dropped
     }
 
