@@ -43,8 +43,16 @@ pub enum QuotaErrorKind {
     #[error("write the kind of a quota after its window, such as {0}")]
     OtherKind(&'static str),
     /// The word after `~` is not a kind.
-    #[error("unknown kind: expected sliding, log or burst")]
+    #[error(
+        "unknown kind: expected burst (a token bucket, a leaky bucket, GCRA), sliding, or log (a moving window)"
+    )]
     UnknownKind,
+    /// A kind follows an anchor.
+    #[error("write the kind before the anchor, such as 100/1m~sliding@staggered")]
+    KindAfterAnchor,
+    /// A calendar quota has a kind.
+    #[error("a calendar quota counts in fixed windows and has no other kind; 100/1d~burst has a length")]
+    CalendarKind,
     /// The text has two kinds, or something behind one that takes nothing.
     #[error(
         "unexpected after a kind: a quota has one; burst takes a number, ~burst:20, and log a length, ~log:1s"
@@ -53,6 +61,9 @@ pub enum QuotaErrorKind {
     /// A burst is not a whole number.
     #[error("the burst must be a whole number, such as burst 20 (~burst alone is as large as the limit)")]
     InvalidBurst,
+    /// The burst is 0.
+    #[error("a burst is at least 1, the units that pass at once (burst=0 of nginx is ~burst:1)")]
+    BurstZero,
     /// The burst is above 2^40 - 1.
     #[error("the burst is above 1099511627775 (2^40 - 1)")]
     BurstTooLarge,

@@ -266,7 +266,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// If the windows have another anchor than the epoch; if the burst is above [`MAX_LIMIT`](Self::MAX_LIMIT); if
+    /// If the windows have another anchor than the epoch; if the burst is 0 or above [`MAX_LIMIT`](Self::MAX_LIMIT); if
     /// limit and window, divided by their greatest common divisor, leave a limit above 2^22; or if a full bucket would
     /// take more than ten years to drain.
     ///
@@ -595,6 +595,9 @@ impl BurstSeries {
     }
 
     fn new(limit: u64, window: u64, burst: Option<u64>) -> Result<Self, QuotaError> {
+        if burst == Some(0) {
+            return Err(QuotaErrorKind::BurstZero.into());
+        }
         if burst.is_some_and(|burst| burst > Quota::MAX_LIMIT) {
             return Err(QuotaErrorKind::BurstTooLarge.into());
         }

@@ -64,12 +64,21 @@ impl Quota {
             Some((amount, anchor)) => (amount, Some(anchor.trim())),
             None => (whole.clone(), None),
         };
+        if let Some((anchor, kind)) = anchor.as_ref().and_then(|anchor| anchor.split_once("~")) {
+            let is_named = meant_anchor(anchor.trim().as_str()).is_some();
+            let error = if is_named { QuotaErrorKind::KindAfterAnchor } else { QuotaErrorKind::CalendarKind };
+            return Err(kind.error(error));
+        }
         let (amount, kind) = match amount.split_at_kind() {
             Some((amount, kind, has_tilde)) => {
                 let kind = WrittenKind::read(&kind, has_tilde).map_err(|error| {
-                    let other = QuotaErrorKind::of_algorithm(kind.as_str());
                     let is_unknown = error.kind() == QuotaErrorKind::UnknownKind;
-                    other.filter(|_| is_unknown).map_or(error, |other| whole.trim().error(other))
+                    // Behind a `~`, only the word is wrong.
+                    let is_meant = |other: &QuotaErrorKind| {
+                        is_unknown && (!has_tilde || *other == QuotaErrorKind::InFlight)
+                    };
+                    let other = QuotaErrorKind::of_algorithm(kind.as_str()).filter(is_meant);
+                    other.map_or(error, |other| whole.trim().error(other))
                 })?;
                 (amount, Some(kind))
             }

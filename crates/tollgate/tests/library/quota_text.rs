@@ -169,7 +169,36 @@ fn an_error_says_what_is_wrong_and_where() {
             " 5/1m~slide",
             UnknownKind,
             6..11,
-            "quota ` 5/1m~slide`, column 7: unknown kind: expected sliding, log or burst",
+            "quota ` 5/1m~slide`, column 7: unknown kind: expected burst (a token bucket, a leaky bucket, GCRA), \
+             sliding, or log (a moving window)",
+        ),
+        (
+            "100/1m~leaky",
+            UnknownKind,
+            7..12,
+            "quota `100/1m~leaky`, column 8: unknown kind: expected burst (a token bucket, a leaky bucket, GCRA), \
+             sliding, or log (a moving window)",
+        ),
+        (
+            "100/1m@staggered~sliding",
+            KindAfterAnchor,
+            17..24,
+            "quota `100/1m@staggered~sliding`, column 18: write the kind before the anchor, such as \
+             100/1m~sliding@staggered",
+        ),
+        (
+            "100/day@Europe/Berlin~burst",
+            CalendarKind,
+            22..27,
+            "quota `100/day@Europe/Berlin~burst`, column 23: a calendar quota counts in fixed windows and has no other \
+             kind; 100/1d~burst has a length",
+        ),
+        (
+            "100/1m~burst:0",
+            BurstZero,
+            0..14,
+            "quota `100/1m~burst:0`, column 1: a burst is at least 1, the units that pass at once (burst=0 of nginx is \
+             ~burst:1)",
         ),
         (
             "5/1m~sliding~burst",
