@@ -334,45 +334,47 @@ impl<'a> Ledger<'a> {
                 let is_reset = matches!(event.step, Step::Reset(_));
                 let found = if is_reset { Belief::NOTHING } else { belief.clone() };
                 for standing in self.standings(on_counter[0].0, &found, reading, event) {
-                    let by_each: Vec<Standing> = on_counter
-                        .iter()
-                        .map(|(ask, _)| {
-                            self.under_own_terms(ask, on_counter[0].0, &found, &standing, reading.time)
-                        })
-                        .collect();
-                    let charged = self.expect(&event.step, &on_counter, &by_each, admitted);
-                    // A denial stands without room for a counter, or for another charge of a log, that it would count.
-                    let needs_room = match &found.stored {
-                        Stored::Absent { .. } => true,
-                        Stored::Held(contents) => {
-                            let terms = &self.world.quotas[counter / self.keys];
-                            contents.places_at(terms, i64::MIN)
-                                < contents.places_with_more(terms, std::iter::once(reading.time))
-                        }
-                    };
-                    let uncharged = may_lack_room && needs_room;
-                    let uncharged = uncharged.then(|| self.expect(&LOOK, &on_counter, &by_each, admitted));
-                    for (written, says) in [Some(charged), uncharged].into_iter().flatten() {
-                        if on_counter.iter().zip(&says).all(|((_, state), says)| *state == says) {
-                            let since = reading.moment;
-                            let held = |contents| Belief { stored: Stored::of(contents), since };
-                            match written {
-                                Written::Nothing if !standing.has_moved => {
-                                    remember(&mut beliefs, belief.clone());
-                                    // What has left a log may be removed from it.
-                                    if let Contents::Log(_) = standing.contents {
-                                        remember(&mut beliefs, held(standing.contents.clone()));
+                    let own = on_counter.iter().map(|(ask, _)| {
+                        self.under_own_terms(ask, on_counter[0].0, &found, &standing, reading.time)
+                    });
+                    for by_each in one_of_each(own) {
+                        let charged = self.expect(&event.step, &on_counter, &by_each, admitted);
+                        // A denial stands without room for a counter, or for another charge of a log, that it would count.
+                        let needs_room = match &found.stored {
+                            Stored::Absent { .. } => true,
+                            Stored::Held(contents) => {
+                                let terms = &self.world.quotas[counter / self.keys];
+                                contents.places_at(terms, i64::MIN)
+                                    < contents.places_with_more(terms, std::iter::once(reading.time))
+                            }
+                        };
+                        let uncharged = may_lack_room && needs_room;
+                        let uncharged =
+                            uncharged.then(|| self.expect(&LOOK, &on_counter, &by_each, admitted));
+                        for (written, says) in [Some(charged), uncharged].into_iter().flatten() {
+                            if on_counter.iter().zip(&says).all(|((_, state), says)| *state == says) {
+                                let since = reading.moment;
+                                let held = |contents| Belief { stored: Stored::of(contents), since };
+                                match written {
+                                    Written::Nothing if !standing.has_moved => {
+                                        remember(&mut beliefs, belief.clone());
+                                        // What has left a log may be removed from it.
+                                        if let Contents::Log(_) = standing.contents {
+                                            remember(&mut beliefs, held(standing.contents.clone()));
+                                        }
+                                    }
+                                    Written::Nothing => {
+                                        remember(&mut beliefs, held(standing.contents.clone()))
+                                    }
+                                    Written::Contents(contents) => remember(&mut beliefs, held(contents)),
+                                    Written::Reset => {
+                                        let stored = Stored::Absent { dropped: None };
+                                        remember(&mut beliefs, Belief { stored, since });
                                     }
                                 }
-                                Written::Nothing => remember(&mut beliefs, held(standing.contents.clone())),
-                                Written::Contents(contents) => remember(&mut beliefs, held(contents)),
-                                Written::Reset => {
-                                    let stored = Stored::Absent { dropped: None };
-                                    remember(&mut beliefs, Belief { stored, since });
-                                }
                             }
+                            expected.extend(says);
                         }
-                        expected.extend(says);
                     }
                 }
             }
@@ -392,7 +394,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// What a counter comes to for a charge, if it comes to this for the first one of its step: under another limit, a
+    /// What a counter may come to for a charge, if it comes to this for the first one of its step: under another limit, a
     /// bucket holds other units.
     fn under_own_terms(
         &self,
@@ -401,13 +403,13 @@ impl<'a> Ledger<'a> {
         found: &Belief,
         standing: &Standing,
         time: i64,
-    ) -> Standing {
+    ) -> Vec<Standing> {
         let (terms, other) = (&self.world.quotas[ask.quota], &self.world.quotas[first.quota]);
         match (&found.stored, &standing.contents) {
             (Stored::Held(contents), Contents::Bucket { .. }) if terms != other => {
-                contents.placed(terms, ask.key, time).swap_remove(0)
+                contents.placed(terms, ask.key, time)
             }
-            _ => standing.clone(),
+            _ => vec![standing.clone()],
         }
     }
 
@@ -513,7 +515,7 @@ impl<'a> Ledger<'a> {
                 on_counter().all(|ask| {
                     let terms = self.world.quotas[ask.quota];
                     let own = self.under_own_terms(ask, first, belief, standing, time);
-                    denial(own.used, terms.needed(cost), terms.capacity()).is_none()
+                    own.iter().any(|own| denial(own.used, terms.needed(cost), terms.capacity()).is_none())
                 })
             };
             let may_fit = |reading: &Reading| {
@@ -779,4 +781,18 @@ fn disagreement(world: &World, on_counter: &[(&Ask, &State)], expected: &[State]
         "rule 5: the verdict does not follow from what is used"
     };
     format!("{promise}: {state:?} of {ask}, and it should be one of {expected:?}")
+}
+
+/// All lists with one of each of these.
+fn one_of_each(all: impl Iterator<Item = Vec<Standing>>) -> Vec<Vec<Standing>> {
+    all.fold(vec![Vec::new()], |lists, choices| {
+        let longer = |list: &Vec<Standing>| {
+            let list = list.clone();
+            choices
+                .iter()
+                .map(move |choice| list.iter().cloned().chain([choice.clone()]).collect())
+                .collect::<Vec<_>>()
+        };
+        lists.iter().flat_map(longer).collect()
+    })
 }
