@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate::{Clock, InFlight, InFlightLimiter, MemoryStore, SystemClock};
+use tollgate::{Clock, InFlight, InFlightLimiter, MemoryStore, PolicyInFlight, SystemClock};
 use tower_layer::Layer;
 
 use super::service::LimitInFlight;
@@ -14,9 +14,9 @@ use crate::warning::Warnings;
 
 /// A layer that limits how many requests of a key are in flight at once.
 ///
-/// A request is in flight from its arrival here until the *body* of its response has ended or was dropped, so a slow
+/// A request is in flight from the time at which its key is known until the *body* of its response has ended or was dropped, so a slow
 /// stream counts for as long as it runs, and a client that has gone does not count. One more is answered 429 with
-/// `Retry-After: 1`, because nobody knows when another will end; to gRPC clients, RESOURCE_EXHAUSTED. If a connection is
+/// `Retry-After: 1` (without, if the limit is 0), because nobody knows when another will end; to gRPC clients, RESOURCE_EXHAUSTED. If a connection is
 /// upgraded, to a WebSocket for example, the body ends at once: the handler then keeps a clone of the [`RequestHold`] in
 /// the request's extensions for as long as the connection lives.
 ///
@@ -58,9 +58,14 @@ impl InFlightLayer {
 }
 
 impl<C: Clock> InFlightLayer<C> {
-    /// Creates a layer whose counts are in this store. Layers over one store share them.
+    /// Creates a layer whose counts are in this store. Layers over one store share those of one policy name, which is
+    /// `default` for an [`InFlight`] alone; denials show it.
     #[must_use]
-    pub fn with_store(in_flight: InFlight, store: MemoryStore<C>, key: impl KeyExtractor + 'static) -> Self {
+    pub fn with_store(
+        in_flight: impl Into<PolicyInFlight>,
+        store: MemoryStore<C>,
+        key: impl KeyExtractor + 'static,
+    ) -> Self {
         let setup = Setup {
             limiter: InFlightLimiter::with_store(in_flight, store),
             extractor: Arc::new(key),

@@ -66,9 +66,16 @@ impl<C: Clock + 'static> Setup<C> {
         };
         let state = decision.in_flight();
         match decision.into_hold() {
-            Some(hold) => Ok(Some(RequestHold(Arc::new(hold)))),
+            Some(hold) => Ok(Some(RequestHold::new(hold, head))),
             None => Err(Box::new(reply::in_flight(headers, self.limiter.in_flight().policy(), state))),
         }
+    }
+}
+
+impl RequestHold {
+    /// It keeps the hold of an outer layer, whose place in the extensions it takes.
+    fn new(hold: impl Send + Sync + 'static, head: Head<'_>) -> Self {
+        Self(Arc::new((hold, head.extensions().get::<Self>().cloned())))
     }
 }
 

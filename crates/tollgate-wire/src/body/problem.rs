@@ -65,7 +65,8 @@ impl<'a> DenialProblem<'a> {
         let detail = match state.reason() {
             Some(Reason::CostExceedsLimit) if limit == 0 => "the limit is 0: everything is denied".into(),
             Some(Reason::CostExceedsLimit) => {
-                format!("the request is more than {} units in flight", limit.min(InFlight::MAX_UNITS)).into()
+                format!("the request asks for more than {} units in flight", limit.min(InFlight::MAX_UNITS))
+                    .into()
             }
             _ => {
                 let live = state.live();

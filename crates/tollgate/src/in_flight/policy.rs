@@ -25,12 +25,6 @@ impl PolicyInFlight {
         Self { in_flight, policy: policy.into(), scope_digest: scope_digest(policy, "~in_flight") }
     }
 
-    /// Returns the same counters under another limit.
-    #[must_use]
-    pub fn with_in_flight(&self, in_flight: InFlight) -> Self {
-        Self { in_flight, ..self.clone() }
-    }
-
     /// Returns the policy's name.
     #[must_use]
     pub fn policy(&self) -> &str {
@@ -45,6 +39,13 @@ impl PolicyInFlight {
 
     pub(crate) const fn scope_digest(&self) -> u128 {
         self.scope_digest
+    }
+}
+
+/// Under the policy name `default`.
+impl From<InFlight> for PolicyInFlight {
+    fn from(in_flight: InFlight) -> Self {
+        Self::new("default", in_flight)
     }
 }
 

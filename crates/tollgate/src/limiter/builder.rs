@@ -55,14 +55,16 @@ impl LimiterBuilder {
     ///
     /// # Errors
     ///
-    /// If two quotas have the same window, anchor and zone and would count everything twice.
+    /// If two quotas have the same window, kind, anchor and zone and would count everything twice, or if denied requests are
+    /// to be charged and there is no quota.
     pub fn build_in_flight<C>(
         self,
         in_flight: InFlight,
         store: MemoryStore<C>,
     ) -> Result<InFlightLimiter<C>, QuotaError> {
         let in_flight = PolicyInFlight::new(&self.policy, in_flight);
-        let quotas = if self.quotas.is_empty() { [].into() } else { self.quotas()? };
+        let charges_nothing = self.quotas.is_empty() && self.count_denied == CountDenied::No;
+        let quotas = if charges_nothing { [].into() } else { self.quotas()? };
         Ok(InFlightLimiter::over(in_flight, Limiter { store, quotas }))
     }
 

@@ -89,10 +89,10 @@ impl InFlightLimiter {
 }
 
 impl<C> InFlightLimiter<C> {
-    /// Creates a limiter over this store, with the policy name `default`.
+    /// Creates a limiter over this store. An [`InFlight`] alone has the policy name `default`.
     #[must_use]
-    pub fn with_store(in_flight: InFlight, store: MemoryStore<C>) -> Self {
-        Self::over(PolicyInFlight::new("default", in_flight), Limiter { store, quotas: [].into() })
+    pub fn with_store(in_flight: impl Into<PolicyInFlight>, store: MemoryStore<C>) -> Self {
+        Self::over(in_flight.into(), Limiter { store, quotas: [].into() })
     }
 
     pub(super) const fn over(in_flight: PolicyInFlight, limiter: Limiter<C>) -> Self {
@@ -132,7 +132,7 @@ impl<C: Clock> InFlightLimiter<C> {
     }
 
     /// Holds `units` in flight of the key, at most [`InFlight::MAX_UNITS`], and charges `cost` units to each quota, if all
-    /// have room. For 0 units, it answers as for one, but holds and charges nothing.
+    /// have room. For 0 units, it answers as for one at this cost, but holds and charges nothing.
     ///
     /// # Errors
     ///
@@ -144,7 +144,6 @@ impl<C: Clock> InFlightLimiter<C> {
         cost: u32,
     ) -> Result<HoldDecision<'a, C>, Full> {
         let (Self { in_flight, limiter }, key) = (self, key.into());
-        let cost = if units == 0 { 0 } else { cost };
         let asked = LiveCharge { in_flight, key: &key, units };
         let answer = limiter.store.hold(&asked, &charges(&limiter.quotas, &key, cost))?;
         let quotas = (!limiter.quotas.is_empty())
@@ -171,17 +170,21 @@ impl<'a, C: Clock> HoldDecision<'a, C> {
         self.reason().is_none()
     }
 
-    /// Returns why the request is denied: what the quotas say, if they deny it, or else the limit in flight.
+    /// Returns why the request is denied: what the quotas say, if they deny it, or else the limit in flight. If it asks for
+    /// more units than can ever be in flight, that comes first.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
-        self.quotas.as_ref().and_then(Decision::reason).or_else(|| self.state.reason())
+        let in_flight = self.state.reason();
+        let never = in_flight.filter(|reason| *reason == Reason::CostExceedsLimit);
+        never.or_else(|| self.quotas.as_ref().and_then(Decision::reason)).or(in_flight)
     }
 
     /// Returns the time to wait before the quotas have room; `None` if they do not deny the request. A unit in flight may
     /// be free at any time, so a request that only the limit in flight denies has none.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.quotas.as_ref().and_then(Decision::retry_after)
+        let waits = self.reason() == Some(Reason::QuotaExceeded);
+        self.quotas.as_ref().filter(|_| waits).and_then(Decision::retry_after)
     }
 
     /// Returns the name of the policy.
@@ -227,8 +230,8 @@ impl<C: Clock> Hold<C> {
     ///
     /// # Errors
     ///
-    /// If missing units need a new counter and the memory is full. All other quotas are settled, and the units in flight
-    /// are free.
+    /// If missing units need a new counter and the memory is full. These units are not charged; all other quotas are
+    /// settled, and the units in flight are free.
     pub fn settle(mut self, cost: u32) -> Result<QuotaStates, Full> {
         settle(self.units.store(), &mut self.receipt, cost)
     }

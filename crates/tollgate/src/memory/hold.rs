@@ -4,8 +4,7 @@
 
 use super::fingerprint::Fingerprint;
 use super::live::PLACES;
-use super::steps::Inner;
-use super::table::Table;
+use super::locked::Needs;
 use crate::clock::Clock;
 use crate::in_flight::{InFlightState, PolicyInFlight};
 use crate::store::{Full, QuotaStates};
@@ -37,24 +36,6 @@ pub(crate) struct HeldUnits<C: Clock> {
     generation: u64,
 }
 
-/// Places of the cap, which are given back unless they are kept: the charge may be denied, fail or panic.
-struct TakenPlaces<'a> {
-    table: &'a Table,
-    count: usize,
-}
-
-impl TakenPlaces<'_> {
-    fn keep(mut self) {
-        self.count = 0;
-    }
-}
-
-impl Drop for TakenPlaces<'_> {
-    fn drop(&mut self) {
-        self.table.give_back_counters(self.count);
-    }
-}
-
 impl<C: Clock> MemoryStore<C> {
     /// Takes units in flight and charges, all or nothing.
     pub(crate) fn hold(&self, live: &LiveCharge<'_>, charges: &[Charge<'_>]) -> Result<LiveAnswer<C>, Full> {
@@ -68,36 +49,24 @@ impl<C: Clock> MemoryStore<C> {
             let charged = self.inner.deny(charges);
             return Ok(LiveAnswer { state, charged, held: None });
         }
-        let needed = if before == 0 && live.units > 0 { PLACES } else { 0 };
-        let places = self.take_places(needed).ok_or(Full)?;
-        let charged = self.charge_for_hold(charges)?;
-        if !charged.is_admitted() || live.units == 0 {
+        // A key with live units has its places.
+        let further = if before == 0 { PLACES } else { 0 };
+        if live.units == 0 {
+            let charged = self.inner.locked(charges, Needs::Room, |step| step.peek(further))?;
+            return Ok(LiveAnswer { state, charged, held: None });
+        }
+        let charged = match charges {
+            _ if further > 0 => self.inner.charge_with_places(charges, further)?,
+            [] => [].into_iter().collect(),
+            _ => self.charge(charges).finish()?,
+        };
+        if !charged.is_admitted() {
             return Ok(LiveAnswer { state, charged, held: None });
         }
         let generation = map.add(fingerprint, live.units);
-        places.keep();
         drop(map);
         let held = HeldUnits { store: self.clone(), fingerprint, units: live.units, generation };
         Ok(LiveAnswer { state: state.taken(live.units), charged, held: Some(held) })
-    }
-
-    /// Charges all or nothing; nothing, if there are no charges.
-    fn charge_for_hold(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
-        match charges {
-            [] => Ok([].into_iter().collect()),
-            _ => self.charge(charges).finish(),
-        }
-    }
-
-    /// Takes places of the cap, for which closed counters make room.
-    fn take_places(&self, count: usize) -> Option<TakenPlaces<'_>> {
-        let Inner { time, table } = &*self.inner;
-        while !table.take_counters(count, count) {
-            if !table.make_room_anywhere(time.coarse()) {
-                return None;
-            }
-        }
-        Some(TakenPlaces { table, count })
     }
 
     /// Returns the units in flight of a key, without taking any.

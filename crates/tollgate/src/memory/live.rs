@@ -12,9 +12,9 @@ use super::sync::{MODELLED, Mutex, MutexGuard};
 /// Locks, so that threads with different keys rarely meet. In models, they shall.
 const SHARDS: usize = if MODELLED { 1 } else { 64 };
 
-/// How many places of the cap a key with live units takes: an entry of a map takes up to 76 bytes, because a map has
-/// seven filled slots in sixteen after it has grown.
-pub(super) const PLACES: usize = 3;
+/// How many places of the cap a key with live units takes. A map keeps the memory of four times as many entries as it has,
+/// so an entry takes up to 150 bytes of it.
+pub(super) const PLACES: usize = 5;
 
 /// The live units of a store.
 pub(super) struct LiveUnits(Box<[Mutex<LiveMap>]>);

@@ -161,14 +161,17 @@ impl<'a> LockedStep<'a> {
         each.filter(|(_, index)| **index == held).map(|(charge, _)| u64::from(charge.cost())).sum()
     }
 
-    pub(super) fn charge(&mut self) -> Result<QuotaStates, NoRoom> {
-        self.charge_as(is_admitted(&self.outcomes))
+    /// Charges all or nothing. If it is admitted, it takes so many further places of the cap.
+    pub(super) fn charge(&mut self, further: usize) -> Result<QuotaStates, NoRoom> {
+        let admitted = is_admitted(&self.outcomes);
+        self.charge_as(admitted, if admitted { further } else { 0 })
     }
 
-    fn charge_as(&mut self, admitted: bool) -> Result<QuotaStates, NoRoom> {
+    fn charge_as(&mut self, admitted: bool, further: usize) -> Result<QuotaStates, NoRoom> {
         let units = self.units(admitted);
         // An admission needs room for all of its counters, a denial only for those that it charges.
-        self.take_room(|held| admitted || units[held] > 0, |held| units[held] > 0, places_with_another)?;
+        let is_needed = |held: usize| admitted || units[held] > 0;
+        self.take_room(is_needed, |held| units[held] > 0, places_with_another, (further, further))?;
         Ok(self.take(&units))
     }
 
@@ -179,7 +182,7 @@ impl<'a> LockedStep<'a> {
 
     /// Denies, whatever the counters say, because something else had no room.
     pub(super) fn deny_anyway(&mut self) -> Result<QuotaStates, NoRoom> {
-        self.charge_as(false)
+        self.charge_as(false, 0)
     }
 
     /// Denies, and charges only counters for which no place is needed.
@@ -234,9 +237,10 @@ impl<'a> LockedStep<'a> {
         answers
     }
 
-    pub(super) fn peek(&mut self) -> Result<QuotaStates, NoRoom> {
+    /// Answers as a charge that takes so many further places.
+    pub(super) fn peek(&mut self, further: usize) -> Result<QuotaStates, NoRoom> {
         if is_admitted(&self.outcomes) {
-            self.take_room(|_| true, |_| false, places_with_another)?;
+            self.take_room(|_| true, |_| false, places_with_another, (further, 0))?;
         }
         Ok(self.look())
     }
@@ -264,7 +268,7 @@ impl<'a> LockedStep<'a> {
     fn change(&mut self, after: Standing) -> Result<QuotaState, NoRoom> {
         if after != *self.outcomes[0].standing() {
             // Fewer units may leave fewer entries of a log.
-            self.take_room(|_| true, |_| true, |_| places(log_entries(&after).len()))?;
+            self.take_room(|_| true, |_| true, |_| places(log_entries(&after).len()), (0, 0))?;
             self.write(0, &after);
         }
         Ok(self.state(&after))
@@ -327,15 +331,16 @@ impl<'a> LockedStep<'a> {
 
     /// Takes room for the charged counters, by their indices, if there is room for all that are needed. If there is not,
     /// closed counters of these shards make room. A log takes as many places of the cap as it has after the step, and
-    /// others may have those that it does not need any more.
+    /// others may have those that it does not need any more. At first, so many further places are needed, and taken.
     fn take_room(
         &mut self,
         is_needed: impl Fn(usize) -> bool,
         is_charged: impl Fn(usize) -> bool,
         places_after: impl Fn(&Standing) -> usize,
+        (mut grown, mut charged): (usize, usize),
     ) -> Result<(), NoRoom> {
         let charges_any = (0..self.held.len()).any(&is_charged);
-        let (mut grown, mut charged, mut freed) = (0, 0, 0);
+        let mut freed = 0;
         let mut logs = SmallVec::<[(usize, usize); 1]>::new();
         for (index, held) in self.held.iter().enumerate().filter(|(index, _)| is_needed(*index)) {
             let (before, after) = match held.places {

@@ -74,7 +74,7 @@ const BATCH: usize = 16;
 /// closed windows make room, live counters never do. When every counter is live, a key without a counter gets [`Full`];
 /// keys with a counter are not affected. A log is affected if it needs another place of the cap, which is at each third
 /// entry. The table grows with its counters, in small steps, and never shrinks. Logs have memory of their own, which they
-/// give back.
+/// give back; so have keys with [units in flight](crate::InFlightLimiter), which take five places of the cap each.
 ///
 /// # Consistency
 ///
@@ -153,8 +153,9 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     }
 
     /// Holds as many counters as fit into this much memory, about one per 31 bytes; see [`MemoryStore::max_counters`].
-    /// At least 24 KiB, the smallest table. A store whose counters are logs at one time and others at another may take
-    /// twice as much, because the table of the others never shrinks.
+    /// At least 24 KiB, the smallest table. A store whose counters are logs or units in flight at one time and
+    /// others at another may take twice as much, because the table of the others never shrinks, and the allocator may keep
+    /// the memory of the former.
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
         Self { cap: Cap::Bytes(max_bytes), ..self }
@@ -279,7 +280,8 @@ impl<C: Clock> MemoryStore<C> {
 }
 
 impl<C> MemoryStore<C> {
-    /// Returns the number of counters, including those of closed windows until their space is needed.
+    /// Returns the number of counters, including those of closed windows until their space is needed. A log counts as
+    /// several, and so does a key with units in flight.
     #[must_use]
     pub fn counters(&self) -> usize {
         self.inner.table.counters()
@@ -291,7 +293,8 @@ impl<C> MemoryStore<C> {
         self.inner.table.names.as_ref().map_or(0, Names::lost)
     }
 
-    /// Returns the maximum number of counters. A key without a counter is refused only when this number is reached.
+    /// Returns the maximum number of counters. A key without a counter is refused only when this number is
+    /// reached, or less than it needs is left.
     #[must_use]
     pub fn max_counters(&self) -> usize {
         self.inner.table.max_counters()
@@ -373,7 +376,7 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
-        self.inner.locked(charges, Needs::Room, |step| step.peek())
+        self.inner.locked(charges, Needs::Room, |step| step.peek(0))
     }
 
     /// Like [`peek`](Self::peek), but a counter for which there is no room is answered as an unused one.

@@ -84,22 +84,22 @@ impl<C: Clock> Inner<C> {
             if charge.counter().quota().quota().kind() == QuotaKind::Log {
                 return match self.charge_log(charge, fingerprint) {
                     Some(state) => Ok(QuotaStates::one(state)),
-                    None => self.charge_locked(charges, &[fingerprint]),
+                    None => self.charge_locked(charges, &[fingerprint], 0),
                 };
             }
             return match self.table.charge_found(charge, fingerprint, &self.time) {
                 Some(state) => Ok(QuotaStates::one(state)),
-                None => self.charge_locked(charges, &[fingerprint]),
+                None => self.charge_locked(charges, &[fingerprint], 0),
             };
         }
         let fingerprints = self.fingerprints(charges);
         if charges.iter().any(|charge| charge.counter().quota().quota().kind() == QuotaKind::Log) {
-            return self.charge_locked(charges, &fingerprints);
+            return self.charge_locked(charges, &fingerprints, 0);
         }
         self.table.prefetch(&fingerprints);
         match self.table.charge_together(charges, &fingerprints, &self.time) {
             Some(counted) => Ok(counted),
-            None => self.charge_locked(charges, &fingerprints),
+            None => self.charge_locked(charges, &fingerprints, 0),
         }
     }
 
@@ -134,6 +134,15 @@ impl<C: Clock> Inner<C> {
         has_place.then_some(state)
     }
 
+    /// Charges all or nothing, and takes so many further places of the cap if it is admitted.
+    pub(super) fn charge_with_places(
+        &self,
+        charges: &[Charge<'_>],
+        further: usize,
+    ) -> Result<QuotaStates, Full> {
+        self.charge_locked(charges, &self.fingerprints(charges), further)
+    }
+
     /// Denies charges because something else of their step had no room, and charges what a denial charges.
     pub(super) fn deny(&self, charges: &[Charge<'_>]) -> QuotaStates {
         let denied = self.locked(charges, Needs::Room, |step| step.deny_anyway());
@@ -144,15 +153,16 @@ impl<C: Clock> Inner<C> {
         &self,
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
+        further: usize,
     ) -> Result<QuotaStates, Full> {
         let counts_denials = |charge: &Charge<'_>| charge.counter().quota().count_denied() != CountDenied::No;
-        match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge()) {
+        match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge(further)) {
             Ok(counted) => Ok(counted),
             // A denial stands, even without room for what it would charge: an overdraft, or another entry of a log. The
             // first step wrote nothing, so the decision is that of one reading of the clock.
             Err(_) if charges.iter().any(counts_denials) => {
                 self.locked_by(charges, fingerprints, Needs::Room, |step| {
-                    step.charge().or_else(|_| step.deny())
+                    step.charge(further).or_else(|_| step.deny())
                 })
             }
             Err(unmoved) => Err(self.refuse(charges, unmoved)),

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    CountDenied, Full, Hold, InFlight, InFlightLimiter, Limiter, ManualClock, MemoryStore, Quota, Reason,
+    CountDenied, Full, Hold, InFlight, InFlightLimiter, Limiter, ManualClock, MemoryStore, Quota, QuotaState,
+    Reason,
 };
 
 fn at_most(limit: u32) -> InFlight {
@@ -102,26 +103,106 @@ fn a_reset_forgets_holds_and_they_free_nothing_of_later_ones() -> Result<(), Ful
 #[test]
 fn a_full_store_takes_nothing_in_flight_and_closed_counters_make_room() -> Result<(), Full> {
     let clock = ManualClock::default();
-    let store = MemoryStore::builder().clock(clock.clone()).max_counters(5).build();
+    let store = MemoryStore::builder().clock(clock.clone()).max_counters(7).build();
     let builder = Limiter::builder("jobs").quota(Quota::per_second(9));
     let jobs = builder.build_in_flight(at_most(2), store.clone()).unwrap();
     let first = jobs.hold("alice")?.into_hold().unwrap();
-    // Three places for the key in flight, and one for its quota.
-    assert_eq!(store.counters(), 4);
+    // Five places for the key in flight, and one for its quota.
+    assert_eq!(store.counters(), 6);
     assert_eq!(jobs.hold("bob").unwrap_err(), Full);
-    assert_eq!(store.counters(), 4);
+    assert_eq!(jobs.hold_units("bob", 0, 1).unwrap_err(), Full);
+    assert_eq!(store.counters(), 6);
     // A key that is in flight needs no other place.
     let second = jobs.hold("alice")?.into_hold().unwrap();
     drop(first);
-    assert_eq!(store.counters(), 4);
+    assert_eq!(store.counters(), 6);
     drop(second);
     assert_eq!(store.counters(), 1);
     assert!(jobs.hold("bob")?.is_allowed());
-    for key in 0_u32..4 {
+    for key in 0_u32..5 {
         assert!(jobs.limiter().check(key).is_ok());
-        clock.advance(Duration::from_secs(1));
     }
+    assert_eq!(jobs.hold("carol").unwrap_err(), Full);
+    clock.advance(Duration::from_secs(1));
     assert!(jobs.hold("carol")?.is_allowed());
+    Ok(())
+}
+
+/// A hold took its places before its quotas denied it: it was refused where a check was denied, and others were refused
+/// because of places that it gave back.
+#[test]
+fn a_hold_that_quotas_deny_needs_no_place() -> Result<(), Full> {
+    let store = MemoryStore::builder().max_counters(3).build();
+    for count_denied in [CountDenied::No, CountDenied::Overdraft] {
+        let policy = format!("{count_denied:?}");
+        let builder = Limiter::builder(&policy).quota("1/1d@first_hit".parse().unwrap());
+        let jobs = builder.count_denied(count_denied).build_in_flight(at_most(1), store.clone()).unwrap();
+        assert!(jobs.limiter().check("alice")?.is_allowed());
+        assert_eq!(jobs.hold("alice")?.reason(), Some(Reason::QuotaExceeded));
+        let counted = u64::from(count_denied == CountDenied::Overdraft);
+        assert_eq!(jobs.limiter().peek("alice")?.used(), 1 + counted);
+    }
+    assert_eq!(store.counters(), 2);
+    Ok(())
+}
+
+/// Threads that make room for each other were refused, though there was room for all.
+#[test]
+fn threads_that_make_room_for_each_other_are_not_refused() {
+    for _ in 0..300 {
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(60).build();
+        let limiter = Limiter::with_store(Quota::per_second(1), store.clone());
+        for key in 0_u32..60 {
+            assert!(limiter.check(key).unwrap().is_allowed());
+        }
+        clock.advance(Duration::from_secs(1));
+        let jobs = InFlightLimiter::with_store(at_most(1), store);
+        thread::scope(|scope| {
+            for key in 0_u32..4 {
+                let jobs = &jobs;
+                scope.spawn(move || assert!(jobs.hold(key).unwrap().is_allowed()));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_lowered_limit_ends_no_hold() -> Result<(), Full> {
+    let store = MemoryStore::new();
+    let [two, one] = [2, 1].map(|limit| InFlightLimiter::with_store(at_most(limit), store.clone()));
+    let [first, second] = [(); 2].map(|()| two.hold("alice").unwrap().into_hold().unwrap());
+    let state = one.hold("alice")?.in_flight();
+    assert_eq!((state.live(), state.remaining(), state.reason()), (2, 0, Some(Reason::InFlightExceeded)));
+    drop(first);
+    assert!(!one.hold("alice")?.is_allowed());
+    drop(second);
+    assert!(one.hold("alice")?.is_allowed());
+    Ok(())
+}
+
+/// All quotas are charged or none, and what can never pass has no wait.
+#[test]
+fn several_quotas_are_charged_with_a_hold_or_not_at_all() -> Result<(), Full> {
+    let builder = Limiter::builder("jobs").quota(Quota::per_hour(1)).quota(Quota::per_day(9));
+    let jobs =
+        builder.count_denied(CountDenied::Yes).build_in_flight(at_most(1), MemoryStore::new()).unwrap();
+    let used = || -> Vec<u64> {
+        let decision = jobs.limiter().peek("alice").unwrap();
+        decision.quotas().iter().map(QuotaState::used).collect()
+    };
+    let first = jobs.hold("alice")?.into_hold().unwrap();
+    assert_eq!(used(), [1, 1]);
+    // Both the hour and the limit in flight deny it; the hour counts the denial.
+    assert_eq!(jobs.hold("alice")?.reason(), Some(Reason::QuotaExceeded));
+    assert_eq!(used(), [2, 1]);
+    let never = jobs.hold_units("alice", 2, 1)?;
+    assert_eq!((never.reason(), never.retry_after()), (Some(Reason::CostExceedsLimit), None));
+    drop(first);
+    assert_eq!(jobs.hold("alice")?.reason(), Some(Reason::QuotaExceeded));
+    assert_eq!((used(), jobs.peek("alice").live()), (vec![4, 1], 0));
+    let nothing = Limiter::builder("").count_denied(CountDenied::Yes);
+    assert!(nothing.build_in_flight(at_most(1), MemoryStore::new()).is_err());
     Ok(())
 }
 
@@ -205,7 +286,7 @@ enum Act {
 fn act() -> impl Strategy<Value = Act> {
     let key = || 0_u8..3;
     prop_oneof![
-        6 => (key(), 0_u32..4, 0_u32..5).prop_map(|(key, units, cost)| Act::Hold(key, units, cost)),
+        6 => (key(), 0_u32..6, 0_u32..5).prop_map(|(key, units, cost)| Act::Hold(key, units, cost)),
         3 => any::<usize>().prop_map(Act::Drop),
         1 => any::<usize>().prop_map(Act::Release),
         1 => (any::<usize>(), 0_u32..9).prop_map(|(hold, cost)| Act::Settle(hold, cost)),
@@ -250,12 +331,12 @@ proptest! {
                 Act::Hold(key, units, cost) => {
                     let live: u32 = ledger.live(key);
                     let used = ledger.used(key, window);
-                    let cost = if units == 0 { 0 } else { cost };
                     let decision = jobs.hold_units(u32::from(key), units, cost).unwrap();
                     let fits = live + units.max(1) <= LIMIT;
                     let has_room = used + u64::from(cost.max(1)) <= QUOTA;
                     prop_assert_eq!(decision.is_allowed(), fits && has_room);
-                    let reason = if !has_room { Some(Reason::QuotaExceeded) }
+                    let reason = if units > LIMIT { Some(Reason::CostExceedsLimit) }
+                        else if !has_room { Some(Reason::QuotaExceeded) }
                         else if !fits { Some(Reason::InFlightExceeded) }
                         else { None };
                     prop_assert_eq!(decision.reason(), reason);

@@ -156,7 +156,9 @@ async fn a_websocket_is_in_flight_while_its_handler_keeps_the_hold() {
         })
     };
     let layer = InFlightLayer::with_store(in_flight, store, Global);
-    let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+    // The hold of the inner layer keeps that of the outer one.
+    let inner = InFlightLayer::new(in_flight, Global);
+    let address = serve(Router::new().route("/", on_get(handler)).layer(inner).layer(layer)).await;
     let (socket, _) = tokio_tungstenite::connect_async(format!("ws://{address}/")).await.unwrap();
     let Err(Error::Http(denied)) = tokio_tungstenite::connect_async(format!("ws://{address}/")).await else {
         panic!("the second one is upgraded")
