@@ -311,12 +311,12 @@ impl DenialLog {
             decision.quota().filter(|denying| self.is_first_at(log_gap::elapsed(), denying))
         {
             let (policy, version) = (denying.policy.name(), decision.version());
-            info!(policy, version, quota = %denying.quota.quota(), "first denial in this window");
+            info!(policy, version, quota = %denying.quota.quota(), "first denial in a window's length");
         }
     }
 
-    /// Returns whether this is the first denial in the window, at this time on the stopwatch of the log. The other
-    /// times are those of the store's clock, so only their difference counts: after a failover, that clock may be
+    /// Returns whether this is the first denial in a window's length, at this time on the stopwatch of the log. The
+    /// other times are those of the store's clock, so only their difference counts: after a failover, that clock may be
     /// another one.
     fn is_first_at(&self, elapsed: Duration, denying: &QuotaStanding<'_>) -> bool {
         let window = window_length(denying.quota, denying.state).unwrap_or_default();

@@ -596,7 +596,9 @@ fn logs_a_denial_once_a_window() {
     assert_eq!(log.matches("first denial").count(), 1, "{log}");
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!(lines.len(), 4, "{log}");
-    for (line, message) in lines.into_iter().zip(["started", "first denial", "draining", "stopped"]) {
+    for (line, message) in
+        lines.into_iter().zip(["started", "first denial in a window's length", "draining", "stopped"])
+    {
         assert!(line.contains(message), "{log}");
     }
 }
