@@ -142,6 +142,24 @@ fn says_whom_policies_on_trial_would_deny_that_are_allowed() {
     assert_eq!(report.most_denied_on_trial, []);
 }
 
+/// A quota denied 57 requests in shadow mode, and 180 as a candidate of the policy that it was to replace.
+#[test]
+fn says_that_shadow_policies_charge_nothing_for_what_others_deny() {
+    let note = |limit: &str, more: &str| {
+        let text = format!(
+            "policies: [{{ name: login, key: [ip], quotas: [{limit}/1m], candidate: [1/1m] }},
+            {{ name: beside, mode: shadow, match: {{ path: /login }}, key: [ip], quotas: [2/1m]{more} }}]"
+        );
+        let report = replay(&text, None, Options::default(), &REQUESTS);
+        let notes: String = report.notes.iter().map(|note| format!("{note} ")).collect();
+        notes.contains("charge nothing").then_some(notes)
+    };
+    let notes = note("1", "").unwrap();
+    assert!(notes.contains("another policy denies: `beside` (4 requests). To see"), "{notes}");
+    assert_eq!(note("9", ""), None);
+    assert_eq!(note("1", ", overdraft: true"), None);
+}
+
 #[test]
 fn a_burst_around_a_boundary_is_measured() {
     let requests: Vec<(i64, &str)> = [57, 58, 61, 62].map(|second| (second, "192.0.2.1")).to_vec();

@@ -53,6 +53,17 @@ impl fmt::Display for Note {
                     ""
                 })
             }
+            Self::UnchargedShadows { policies } => {
+                let each = |(policy, requests): &(String, u64)| {
+                    format!("{} ({})", code(policy), counted(*requests, "request"))
+                };
+                write!(
+                    f,
+                    "Policies in shadow mode charge nothing for requests that another policy denies: {}. To see what \
+                     their quotas deny in place of that policy's, make them its `candidate`.",
+                    listed(policies.iter().map(each))
+                )
+            }
             Self::EmptyClass { class } => write!(f, "No request is in the class {}.", code(class)),
             Self::MissingExamples => f.write_str(
                 "So many clients are denied that not every first path and program is kept: those in the lists may be \

@@ -272,6 +272,9 @@ impl Noter {
                 TrialAnswer::Quotas(counted) => {
                     let Some(matched) = counting.next() else { continue };
                     let takes = decision.is_allowed() || is_charged_though_denied(&matched, decision);
+                    if !takes {
+                        self.tracks.note_uncharged(trial.policy);
+                    }
                     let charges = matched.declared().zip(matched.charges()).zip(counted);
                     let charged = charges.map(|((declared, charge), state)| ChargedQuota {
                         declared,

@@ -44,6 +44,11 @@ pub enum Note {
         /// Whether there are requests that cannot be decided.
         has_undecided: bool,
     },
+    /// Policies in shadow mode charge nothing for requests that other policies deny.
+    UnchargedShadows {
+        /// Each with its number of such requests.
+        policies: Vec<(String, u64)>,
+    },
     /// No request is in a class.
     EmptyClass {
         /// Its name.

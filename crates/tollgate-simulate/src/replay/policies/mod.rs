@@ -41,6 +41,8 @@ pub(crate) struct PolicyTrack {
     pub(crate) is_calculable: bool,
     /// Whether another policy has decided on one of its requests.
     pub(crate) is_joined: bool,
+    /// Requests for which it charges nothing because another policy denies them, if it is in shadow mode.
+    pub(crate) uncharged: u64,
     /// Requests that it denies and that the policies to compare with do not.
     pub(crate) newly_denied: u64,
     pub(crate) denied_by_status: DeniedStatuses,
@@ -97,6 +99,7 @@ impl PolicyTrack {
             denied_by_quotas: 0,
             is_calculable: false,
             is_joined: false,
+            uncharged: 0,
             newly_denied: 0,
             denied_by_status: DeniedStatuses::default(),
             clientless: Clientless::default(),
@@ -179,6 +182,12 @@ impl Tracks {
     /// Where a policy is counted in this role.
     pub(crate) fn find_policy(&self, policy: &Policy, role: Role) -> Option<usize> {
         self.tracks.iter().position(|track| track.role == role && *track.name == *policy.name())
+    }
+
+    /// Notes a request for which a policy in shadow mode charges nothing.
+    pub(crate) fn note_uncharged(&mut self, policy: &Policy) {
+        let track = self.find_policy(policy, Role::Shadow).and_then(|track| self.tracks.get_mut(track));
+        track.into_iter().for_each(|track| track.uncharged += 1);
     }
 
     pub(crate) fn of(&self, track: usize) -> Option<&PolicyTrack> {

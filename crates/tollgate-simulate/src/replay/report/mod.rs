@@ -296,6 +296,12 @@ impl Noter {
         }
         if self.all.verdicts.requests > 0 {
             notes.extend(self.idle_policies(policies));
+            let uncharged = self.tracks.iter().filter(|track| track.uncharged > 0);
+            let policies: Vec<(String, u64)> =
+                uncharged.map(|track| (track.name.to_string(), track.uncharged)).collect();
+            if !policies.is_empty() {
+                notes.push(Note::UnchargedShadows { policies });
+            }
             let classes = self.all.classes.reports(&self.options.classes, 1).into_iter();
             let empty = classes.filter(|class| class.requests == 0 && class.class != "others");
             notes.extend(empty.map(|class| Note::EmptyClass { class: class.class }));
