@@ -105,6 +105,17 @@ fn many_quotas_get_a_limit_each_until_all_are_used() {
     assert!(said(&none.notes).contains("--try-limits"), "{:?}", none.notes);
 }
 
+/// The bars stayed, and the quota became `1000/1d…rst:200`.
+#[test]
+fn names_of_other_kinds_are_whole() {
+    let requests: Vec<_> = (0..40).map(|second| (second, "192.0.2.1", None)).collect();
+    let text = "policies: [{ name: login, key: [ip], quotas: [20/604799s] }]";
+    let text = CheckedReport::new(replay(text, Options::default(), &requests), Vec::new()).to_string();
+    for quota in ["    20/604799s~burst:4 ", "    20/604799s~sliding "] {
+        assert!(text.contains(quota), "{quota}: {text}");
+    }
+}
+
 /// No kind is missing without a word.
 #[test]
 fn kinds_that_are_not_tried_are_named() {

@@ -9,9 +9,14 @@ pub(super) const BASIS: &str = "replayed, with all other quotas unchanged";
 /// Returns a table of the other kinds of a quota, with the replayed one first.
 pub(super) fn table(policy: &PolicyReport, quota: &QuotaReport) -> Table {
     let columns = vec![
-        Column::name("quota"),
+        // Without its middle, it would be another quota.
+        Column::words("quota"),
         Column::part("requests", "share of requests").long("denied").denials().without_bar(),
-        Column::part("clients", "share of clients").long("denied clients").denials().without_bar(),
+        Column::part("clients", "share of clients")
+            .long("denied clients")
+            .denials()
+            .without_bar()
+            .spare_share(1),
         Column::figure("in total").long("total denied").denials(),
         Column::words("").of_terminal().spare(0),
         Column::words("").long("mark"),
