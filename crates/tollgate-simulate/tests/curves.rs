@@ -105,6 +105,24 @@ fn many_quotas_get_a_limit_each_until_all_are_used() {
     assert!(said(&none.notes).contains("--try-limits"), "{:?}", none.notes);
 }
 
+/// The row `20` of a bucket did not say how large its burst is.
+#[test]
+fn curves_of_buckets_say_what_happens_to_the_burst() {
+    let requests: Vec<_> = (0..40).map(|second| (second, "192.0.2.1", None)).collect();
+    let forms = |quota: &str| {
+        let text = format!("policies: [{{ name: login, key: [ip], quotas: ['{quota}'] }}]");
+        let answer = CheckedReport::new(replay(&text, Options::default(), &requests), Vec::new());
+        [answer.to_string(), answer.markdown(), answer.html()]
+    };
+    for (quota, burst) in [
+        ("10/1m~burst:7", "ach limit has a burst of 7: 50 is 50/1m~burst:7"),
+        ("10/1m~burst", "ach limit is its own burst: 50 is 50/1m~burst, a burst of 50"),
+    ] {
+        assert!(forms(quota).iter().all(|form| form.contains(burst)), "{:#?}", forms(quota));
+    }
+    assert!(!forms("10/1m~sliding").iter().any(|form| form.contains("its own burst")));
+}
+
 /// The bars stayed, and the quota became `1000/1d…rst:200`.
 #[test]
 fn names_of_other_kinds_are_whole() {

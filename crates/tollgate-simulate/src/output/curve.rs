@@ -1,5 +1,8 @@
 //! A curve as a table with bars.
 
+use tollgate::QuotaKind;
+
+use super::number::grouped;
 use super::section::{Cell, Column, Table};
 use super::share::share_of_clients;
 use crate::curve::{Basis, Curve, Point};
@@ -46,6 +49,17 @@ pub(super) fn basis(policy: &PolicyReport, curve: &Curve) -> String {
         Basis::Calculated => "exact".to_owned(),
         Basis::Tried => "replayed, with all other quotas unchanged".to_owned(),
     }
+}
+
+/// Says what other limits of a bucket leave unchanged, by the example of the last one.
+pub(super) fn burst(quota: &QuotaReport) -> Option<String> {
+    let limit = quota.curve.points.last()?.limit;
+    let (_, rest) = quota.quota.split_once('/').filter(|_| quota.kind == QuotaKind::Burst)?;
+    let row = grouped(limit);
+    Some(match rest.split_once("~burst:") {
+        Some((_, burst)) => format!("each limit has a burst of {burst}: {row} is {limit}/{rest}"),
+        None => format!("each limit is its own burst: {row} is {limit}/{rest}, a burst of {row}"),
+    })
 }
 
 /// Returns the marks of a limit on a curve.

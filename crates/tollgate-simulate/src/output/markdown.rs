@@ -90,8 +90,8 @@ impl CheckedReport {
             for quota in policy.quotas.iter().filter(|quota| quota.curve.points.len() > 1) {
                 let table = curve::table(policy, quota, LISTED);
                 let _ = writeln!(text, "<details><summary>{}</summary>\n\n{}", table.caption, rows(&table));
-                if let Some(legend) = curve::legend(&quota.curve) {
-                    let _ = writeln!(text, "{legend}\n");
+                for said in curve::legend(&quota.curve).into_iter().chain(curve::burst(quota)) {
+                    let _ = writeln!(text, "{said}\n");
                 }
                 let _ = writeln!(text, "</details>\n");
             }

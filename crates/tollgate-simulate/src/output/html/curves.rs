@@ -153,6 +153,9 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
     };
     let table = curve::table(policy, quota, usize::MAX);
     let mut about = explained(policy, curve, &marks);
+    if let Some(burst) = curve::burst(quota) {
+        about += &format!(" For a bucket, {burst}.");
+    }
     if has_totals {
         about +=
             &format!(" {} and {}.", line_key("line", "This limit"), line_key("all", "all policies together"));

@@ -57,9 +57,7 @@ fn other_limits(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport)
     }
     screen.line(2, format_args!("what other limits would deny ({}):", curve::basis(policy, curve)));
     screen.table(&TextTable::of(&curve::table(policy, quota, LIMITS), 4));
-    if let Some(suggested) = curve::suggested(curve) {
-        screen.line(4, suggested);
-    }
+    curve::suggested(curve).into_iter().chain(curve::burst(quota)).for_each(|said| screen.line(4, said));
 }
 
 /// In how many windows it denies, how long clients wait, and whether waiting helps.
