@@ -292,11 +292,11 @@
 //! # When the store is full
 //!
 //! A memory store holds up to a [configured number](crate::MemoryStoreBuilder::max_counters) of counters, and never
-//! drops a live one to make room. When all are live, a key without a counter gets [`Full`](crate::Full); keys with a
-//! counter are not affected. This is not a denial: the key may be within its quota, but there is no room to count it.
-//! You choose whether to refuse such a request or to admit it uncounted. If it happens without an attack, raise the cap
-//! (a counter takes about 33 bytes) or shorten the windows. Counters that end make room: windows that close, and
-//! buckets and logs that are empty again.
+//! drops a live one to make room. When all are live, a key without a counter gets [`Full`](crate::Full), and so
+//! does a log that needs another place; other keys with a counter are not affected. This is not a denial: the key may
+//! be within its quota, but there is no room to count it. You choose whether to refuse such a request or to admit it
+//! uncounted. If it happens without an attack, raise the cap (a counter takes about 33 bytes) or shorten the windows.
+//! Counters that end make room: windows that close, and buckets and logs that are empty again.
 //!
 //! ```
 //! use tollgate::{Full, Limiter, MemoryStore, Quota};
