@@ -6,7 +6,7 @@ use std::io::Cursor;
 
 use anyhow::{Context, Result, bail, ensure};
 use http::HeaderMap;
-use tollgate::{InFlightLimiter, Limiter, ManualClock, MemoryStore, Quota};
+use tollgate::{InFlight, InFlightLimiter, Limiter, ManualClock, MemoryStore, Quota};
 use tollgate_logs::{Batch, Input, Options, Reader};
 use tollgate_policy::{Attributes, Config, Outcome};
 use tollgate_wire::headers::{HeaderFormat, LimitHeaders};
@@ -69,7 +69,7 @@ pub(crate) fn charge_two_quotas(_: usize) -> Result<CaseRun> {
 /// A unit in flight of a key that has others, from its beginning to its end.
 pub(crate) fn hold(_: usize) -> Result<CaseRun> {
     let store = MemoryStore::builder().clock(ManualClock::default()).build();
-    let limiter = InFlightLimiter::with_store("1000~in_flight".parse()?, store);
+    let limiter = InFlightLimiter::with_store(InFlight::new(1_000)?, store);
     let first = limiter.hold("alice")?.into_hold().context("there is room")?;
     Ok(Box::new(move || {
         let _first = &first;
