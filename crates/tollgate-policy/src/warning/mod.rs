@@ -85,16 +85,6 @@ pub enum WarningKind {
         /// The units that drain in a millisecond, rounded up.
         drains: u64,
     },
-    /// A sliding window may admit more than its limit, and a log may not.
-    #[error("{quota} may admit {most} units in one window's length; {log} never admits more than its limit")]
-    SlidingForLog {
-        /// The quota.
-        quota: Box<Quota>,
-        /// The most that it admits in a window's length.
-        most: u64,
-        /// The log with the same limit.
-        log: Box<Quota>,
-    },
     /// An earlier override holds whenever this one does.
     #[error("the override never takes effect: the one in line {} applies whenever it would", earlier.line)]
     UnreachableOverride {
@@ -203,7 +193,6 @@ impl Warning {
             WarningKind::HiddenByDeny { .. } => "hidden-by-deny",
             WarningKind::LongWindowAlone { .. } => "long-window-alone",
             WarningKind::BurstBelowRate { .. } => "burst-below-rate",
-            WarningKind::SlidingForLog { .. } => "sliding-for-log",
             WarningKind::UnreachableOverride { .. } => "unreachable-override",
             WarningKind::MixedIdentities { .. } => "mixed-identities",
             WarningKind::UnreachablePath { .. } => "unreachable-path",
