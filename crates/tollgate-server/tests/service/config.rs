@@ -310,12 +310,11 @@ login (line 6) does not match: path: /login does not match `/healthz`; path: /lo
     assert!(!explain("path=/login", &[]).contains("twice"));
 }
 
-/// A cost above the limit was said to be allowed if the quota has room, which it never has.
 #[test]
 fn overdrafts_are_explained_with_what_they_admit_and_record() {
     let text = "policies:
   - { name: bytes, key: [user], quotas: [300/1d], overdraft: true }
-  - { name: requests, match: { path: /both }, key: [user], quotas: [5/1d] }
+  - { name: requests, match: { path: /both }, key: [user], quotas: [500/1d] }
 ";
     let file = file("overdraft.yaml", text);
     let explain = |arguments: &[&str]| {
@@ -335,10 +334,55 @@ bytes (line 2) counts user=alice
     assert!(said.starts_with(&expected), "{said}");
     let said = explain(&["path=/both"]);
     let expected = "allowed if all 2 quotas have room; for an overdraft, one unit is enough (at";
-    assert!(said.starts_with(expected) && said.contains(&format!("takes 400 of 5/1d, {window}")), "{said}");
+    assert!(said.starts_with(expected) && said.contains(&format!("takes 400 of 500/1d, {window}")), "{said}");
     let said: Value = serde_json::from_str(&explain(&["path=/both", "--json"])).expect("JSON");
     let overdraft = |policy: usize| &said["policies"][policy]["charges"][0]["overdraft"];
     assert_eq!((overdraft(0), overdraft(1)), (&json!(true), &Value::Null));
+}
+
+/// Such requests were said to be allowed if their quota has room, which it never has.
+#[test]
+fn a_cost_that_can_never_pass_is_explained_as_denied() {
+    let text = "policies:
+  - { name: window, match: { path: /window }, key: [user], quotas: [100/1m] }
+  - { name: bucket, match: { path: /bucket }, key: [user], quotas: ['100/1m~burst:20', 1000/1h] }
+  - { name: none, match: { path: /none }, key: [user], quotas: [0/1d], overdraft: true }
+  - { name: tried, match: { path: /tried }, key: [user], quotas: [1/1m], mode: shadow }
+";
+    let file = file("never.yaml", text);
+    let explain = |path: &str, cost: &str, json: &[&str]| {
+        let arguments =
+            [&["user=alice", path, "--cost", cost, "--at", "2026-11-21T16:00:00Z"], json].concat();
+        let (status, said, error) = run("explain", &file, &arguments);
+        assert_eq!((status, error.as_str()), (Some(0), ""));
+        said
+    };
+    let bucket =
+        "denied, whatever is used: it costs 21, and 100/1m~burst:20 of `bucket` has room for 20 at most";
+    for (path, cost, expected) in [
+        ("path=/window", "100", "allowed if its quota has room"),
+        (
+            "path=/window",
+            "101",
+            "denied, whatever is used: it costs 101, and 100/1m of `window` has room for 100 at most",
+        ),
+        ("path=/bucket", "20", "allowed if all 2 quotas have room"),
+        ("path=/bucket", "21", bucket),
+        ("path=/none", "1", "denied: the limit of `none` is 0, and everything is denied"),
+        ("path=/tried", "2", "allowed: no policy counts it"),
+    ] {
+        let said = explain(path, cost, &[]);
+        assert!(said.starts_with(&format!("{expected} (at ")), "{said}");
+    }
+    let said =
+        |cost| serde_json::from_str::<Value>(&explain("path=/bucket", cost, &["--json"])).expect("JSON");
+    let never = said("21");
+    assert_eq!(
+        (&never["outcome"], &never["reason"], &never["message"]),
+        (&json!("deny"), &json!("cost_exceeds_limit"), &json!(bucket))
+    );
+    let perhaps = said("20");
+    assert_eq!((&perhaps["outcome"], &perhaps["reason"]), (&json!("charge"), &Value::Null));
 }
 
 /// A request was denied because no policy matches its path as sent. `explain` said that the policy of the other reading

@@ -14,6 +14,9 @@ pub(super) struct ExplainReport<'a> {
     pub(super) at: i64,
     pub(super) outcome: &'static str,
     pub(super) message: String,
+    /// The reason that the service gives for a denial that the cost alone decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<&'static str>,
     /// The two readings of the path, if it has two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) path: Option<PathReport>,
@@ -130,13 +133,14 @@ impl<'a> ExplainReport<'a> {
             .map(|policy| PolicyReport { file: file(policy), ..request.of(policy) })
             .collect();
         let (outcome, message) = request.summary();
+        let reason = request.never_passing().map(|_| "cost_exceeds_limit");
         let text = |texts: Texts<'_>| texts.to_string();
         let path =
             SentReading::of(attributes).zip(attributes.value("path")).map(|(_, normalized)| PathReport {
                 sent: attributes.sent_path().map(text).unwrap_or_default(),
                 normalized: text(normalized),
             });
-        Self { at: at.as_unix_millis(), outcome, message, path, policies }
+        Self { at: at.as_unix_millis(), outcome, message, reason, path, policies }
     }
 }
 
@@ -154,6 +158,9 @@ impl<'a> Request<'a, '_> {
     fn summary(&self) -> (&'static str, String) {
         match &self.outcome {
             Ok(Outcome::Charge(matched)) => {
+                if let Some(charge) = self.never_passing() {
+                    return ("deny", why_it_never_passes(&charge));
+                }
                 let message = match (
                     matched.enforced().count(),
                     matched.enforced().filter(is_overdraft).count(),
@@ -184,6 +191,12 @@ impl<'a> Request<'a, '_> {
             }
             Err(refusal) => ("refuse", format!("refused as a caller error: {refusal}")),
         }
+    }
+
+    /// Returns a charge that is denied whatever is used, if there is one.
+    fn never_passing(&self) -> Option<Charge<'_>> {
+        let Ok(Outcome::Charge(matched)) = &self.outcome else { return None };
+        matched.enforced().find(never_passes)
     }
 
     /// Returns the reading of the request that no policy matches, of a request that is denied for it.
@@ -375,6 +388,22 @@ impl<'a> Request<'a, '_> {
 
 fn is_overdraft(charge: &Charge<'_>) -> bool {
     charge.counter().quota().count_denied() == CountDenied::Overdraft
+}
+
+/// Returns whether the charge is denied whatever is used.
+fn never_passes(charge: &Charge<'_>) -> bool {
+    u64::from(charge.cost()) > charge.limit() && (charge.limit() == 0 || !is_overdraft(charge))
+}
+
+fn why_it_never_passes(charge: &Charge<'_>) -> String {
+    let (cost, limit, quota) = (charge.cost(), charge.limit(), charge.counter().quota());
+    let (policy, quota) = (quota.policy(), quota.quota());
+    match limit {
+        0 => format!("denied: the limit of `{policy}` is 0, and everything is denied"),
+        _ => format!(
+            "denied, whatever is used: it costs {cost}, and {quota} of `{policy}` has room for {limit} at most"
+        ),
+    }
 }
 
 /// Returns the override that gives the quotas in one reading of a request.
