@@ -14,11 +14,12 @@ use crate::warning::Warnings;
 
 /// A layer that limits how many requests of a key are in flight at once.
 ///
-/// A request is in flight from the time at which its key is known until the *body* of its response has ended or was dropped, so a slow
-/// stream counts for as long as it runs, and a client that has gone does not count. One more is answered 429 with
-/// `Retry-After: 1` (without, if the limit is 0), because nobody knows when another will end; to gRPC clients, RESOURCE_EXHAUSTED. If a connection is
-/// upgraded, to a WebSocket for example, the body ends at once: the handler then keeps a clone of the [`RequestHold`] in
-/// the request's extensions for as long as the connection lives.
+/// A request is in flight from the time at which its key is known until the *body* of its response has ended or was
+/// dropped, so a slow stream counts for as long as it runs, and a client that has gone does not count. One more is
+/// answered 429 with `Retry-After: 1` (without, if the limit is 0), because nobody knows when another will end; to gRPC
+/// clients, RESOURCE_EXHAUSTED. If a connection is upgraded, to a WebSocket for example, the body ends at once: the
+/// handler then keeps a clone of the [`RequestHold`](crate::RequestHold) in the request's extensions for as long as the
+/// connection lives.
 ///
 /// The unit is in this process. It is free on every way out, also if the handler panics or its future is dropped, so none
 /// leaks, and none has to expire.
