@@ -15,7 +15,7 @@ use crate::servers::{build, on_cluster, shared_cluster};
 fn several_slots_are_refused_unless_they_are_asked_for() {
     let cluster = shared_cluster(Software::Redis);
     let store = build(on_cluster(&cluster).identity(KeyIdentity::Plain));
-    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let pair = Pair::new(&cluster, ["5/3653d", "5/3653d"]);
     let asked = block_on(pair.charge(&store));
     let looked = block_on(store.peek(&[pair.first(1), pair.second(1)]));
     for answer in [asked, looked] {
@@ -34,7 +34,7 @@ fn a_denial_gives_everything_back_and_says_what_stands() {
     for (software, local) in Software::ALL.into_iter().flat_map(|software| [(software, 0), (software, 99)]) {
         let cluster = shared_cluster(software);
         let store = build(reserving(&cluster, &format!("denial-{local}")).local_denials(local));
-        let pair = Pair::new(&cluster, ["5/1h", "2/1h"]);
+        let pair = Pair::new(&cluster, ["5/3653d", "2/3653d"]);
         let crosswise = [[pair.first(1), pair.second(1)], [pair.second(1), pair.first(1)]];
         let ask = |charges: &[Charge<'_>; 2]| stands(&block_on(store.charge(charges)).unwrap());
         assert_eq!(ask(&crosswise[0]), [(1, true), (1, true)]);
@@ -56,7 +56,7 @@ fn a_denial_gives_back_units_of_every_kind() {
     let cluster = shared_cluster(Software::Redis);
     for text in ["1/1h~burst:5", "5/1h~sliding", "5/1h~log", "5/1h~log:1m"] {
         let store = build(reserving(&cluster, "denied-kinds").local_denials(0));
-        let pair = Pair::new(&cluster, [text, "2/1h"]);
+        let pair = Pair::new(&cluster, [text, "2/3653d"]);
         let charges = |cost| [pair.first(cost), pair.second(1)];
         let ask = |charges: &[Charge<'_>; 2]| stands(&block_on(store.charge(charges)).unwrap());
         assert_eq!(ask(&charges(2)), [(2, true), (1, true)], "{text}");
@@ -71,7 +71,7 @@ fn a_denial_gives_back_units_of_every_kind() {
 fn a_peek_asks_all_slots_and_takes_nothing() {
     let cluster = shared_cluster(Software::Redis);
     let store = build(reserving(&cluster, "peek"));
-    let pair = Pair::new(&cluster, ["5/1h", "2/1h"]);
+    let pair = Pair::new(&cluster, ["5/3653d", "2/3653d"]);
     assert!(block_on(store.charge(&[pair.second(2), pair.first(1)])).unwrap().is_admitted());
     let looked = block_on(store.peek(&[pair.second(1), pair.first(1)])).unwrap();
     assert_eq!(stands(&looked), [(2, false), (1, true)]);
@@ -83,7 +83,7 @@ fn a_peek_asks_all_slots_and_takes_nothing() {
 fn counted_denials_charge_the_quotas_without_room() {
     let cluster = shared_cluster(Software::Redis);
     let store = build(reserving(&cluster, "counted"));
-    let pair = Pair::new(&cluster, ["3/1h", "1/1h"]).count_denied();
+    let pair = Pair::new(&cluster, ["3/3653d", "1/3653d"]).count_denied();
     for expected in [[1, 1], [1, 2], [1, 3]] {
         block_on(pair.charge(&store)).unwrap();
         assert_eq!(block_on(pair.used(&store)), expected);
@@ -100,7 +100,7 @@ fn a_denial_keeps_overdrafts_in_every_slot() {
     let store = build(reserving(&cluster, "overdraft").local_denials(99));
     // In the slot that is asked first, and in the last one.
     for overdraft in [0, 1] {
-        let pair = Pair::new(&cluster, ["2/1h", "2/1h"]).overdraft(overdraft);
+        let pair = Pair::new(&cluster, ["2/3653d", "2/3653d"]).overdraft(overdraft);
         let (own, other) = (overdraft, 1 - overdraft);
         let charges = [pair.first(if own == 0 { 9 } else { 2 }), pair.second(if own == 1 { 9 } else { 2 })];
         let units = |counted: &QuotaStates| {
@@ -146,7 +146,7 @@ fn a_denial_keeps_overdrafts_in_every_slot() {
 fn a_denial_that_can_be_foreseen_takes_nothing_on_the_way() {
     let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "foreseen"));
-    let pair = Pair::new(&cluster, ["1000/1h", "1/1h"]);
+    let pair = Pair::new(&cluster, ["1000/3653d", "1/3653d"]);
     let [first, _] = pair.servers(&cluster);
     for admitted in [true, false, false] {
         assert_eq!(block_on(pair.charge(&store)).unwrap().is_admitted(), admitted);
@@ -187,10 +187,10 @@ fn writes(server: &Server) -> u64 {
 fn requests_of_a_batch_are_taken_one_after_another() {
     let cluster = shared_cluster(Software::Redis);
     let store = build(reserving(&cluster, "batch").local_denials(0));
-    let pair = Pair::new(&cluster, ["1/1h", "1/1h"]);
+    let pair = Pair::new(&cluster, ["1/3653d", "1/3653d"]);
     for round in 0..50 {
-        let full = PolicyQuota::new(&format!("full-{round}"), "0/1h".parse().unwrap());
-        let open = PolicyQuota::new(&format!("open-{round}"), "1/1h".parse().unwrap());
+        let full = PolicyQuota::new(&format!("full-{round}"), "0/3653d".parse().unwrap());
+        let open = PolicyQuota::new(&format!("open-{round}"), "1/3653d".parse().unwrap());
         let contested = Charge::new(&open, &pair.keys[0], 1);
         let denied = [contested, Charge::new(&full, &pair.keys[1], 1)];
         let both = [contested, Charge::new(&open, &pair.keys[1], 1)];

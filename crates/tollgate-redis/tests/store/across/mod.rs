@@ -25,6 +25,7 @@ struct Pair {
 }
 
 impl Pair {
+    /// Windows of ten years do not end during a test, as those of an hour do now and then.
     fn new(cluster: &Cluster, quotas: [&str; 2]) -> Self {
         let slot = |name: &String| cluster.slot_of(&format!("{{{name}}}"));
         let named_in = |third: u16| {

@@ -19,7 +19,7 @@ fn crosswise_charges_use_up_the_narrower_limit() {
 #[test]
 fn rivals_for_the_last_units_do_not_keep_each_other_out() {
     let cluster = shared_cluster(Software::Redis);
-    let pair = Pair::new(&cluster, ["3/1h", "3/1h"]);
+    let pair = Pair::new(&cluster, ["3/3653d", "3/3653d"]);
     for round in 0..40 {
         let stores = [0, 1].map(|_| build(reserving(&cluster, &format!("rivals-{round}"))));
         let admitted = block_on(async {
@@ -44,7 +44,7 @@ fn rivals_for_the_last_units_do_not_keep_each_other_out() {
 fn usage_after_a_race_equals_the_admitted_units() {
     for software in Software::ALL {
         let cluster = shared_cluster(software);
-        let pair = Pair::new(&cluster, ["150/1h", "100/1h"]);
+        let pair = Pair::new(&cluster, ["150/3653d", "100/3653d"]);
         let stores = [0, 1].map(|_| build(reserving(&cluster, "race")));
         let admitted = block_on(async {
             let mut callers = JoinSet::new();
@@ -83,7 +83,7 @@ fn usage_after_a_race_equals_the_admitted_units() {
 fn callers_that_go_away_are_counted_whole_or_not_at_all() {
     let cluster = shared_cluster(Software::Redis);
     let store = build(reserving(&cluster, "dropped"));
-    let pair = Pair::new(&cluster, ["1000000/1h", "1000000/1h"]);
+    let pair = Pair::new(&cluster, ["1000000/3653d", "1000000/3653d"]);
     block_on(async {
         let mut callers = JoinSet::new();
         for _ in 0..20 {

@@ -17,7 +17,7 @@ use crate::servers::build;
 fn a_caller_that_goes_away_half_way_leaves_nothing() {
     let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "gone"));
-    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let pair = Pair::new(&cluster, ["5/3653d", "5/3653d"]);
     let [first, second] = pair.servers(&cluster);
     block_on(async {
         assert!(pair.charge(&store).await.unwrap().is_admitted());
@@ -36,7 +36,7 @@ fn a_caller_that_goes_away_half_way_leaves_nothing() {
 fn a_process_that_ends_half_way_lets_nobody_in() {
     let cluster = Cluster::start(Software::Redis).calm();
     let other = build(reserving(&cluster, "ended"));
-    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let pair = Pair::new(&cluster, ["5/3653d", "5/3653d"]);
     let [first, second] = pair.servers(&cluster);
     let process = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     process.block_on(async {
@@ -60,7 +60,7 @@ fn a_process_that_ends_half_way_lets_nobody_in() {
 fn a_slot_that_hangs_costs_the_others_nothing() {
     let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "hangs").deadline(Duration::from_millis(800)));
-    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let pair = Pair::new(&cluster, ["5/3653d", "5/3653d"]);
     let [first, second] = pair.servers(&cluster);
     block_on(async {
         // A machine that is busy may be late by itself.
@@ -81,7 +81,7 @@ fn a_primary_that_dies_between_the_slots_admits_nobody_twice() {
     for software in Software::ALL {
         let cluster = Cluster::start(software).calm();
         let store = build(reserving(&cluster, "dies"));
-        let pair = Pair::new(&cluster, ["9/1h", "9/1h"]);
+        let pair = Pair::new(&cluster, ["9/3653d", "9/3653d"]);
         let [first, second] = pair.servers(&cluster);
         block_on(async {
             assert!(pair.charge(&store).await.unwrap().is_admitted());
@@ -144,7 +144,7 @@ fn a_primary_that_dies_before_it_gives_back_lets_nobody_in() {
     for software in Software::ALL {
         let cluster = Cluster::start(software).calm();
         let store = build(reserving(&cluster, "lost").local_denials(0));
-        let pair = Pair::new(&cluster, ["9/1h", "1/1h"]);
+        let pair = Pair::new(&cluster, ["9/3653d", "1/3653d"]);
         let [first, second] = pair.servers(&cluster);
         block_on(async {
             assert!(pair.charge(&store).await.unwrap().is_admitted());
@@ -172,7 +172,7 @@ fn a_primary_that_dies_before_it_gives_back_lets_nobody_in() {
 fn units_are_given_back_once_their_server_is_ready() {
     let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "refused"));
-    let pair = Pair::new(&cluster, ["5/1h", "1/1h"]);
+    let pair = Pair::new(&cluster, ["5/3653d", "1/3653d"]);
     let [first, second] = pair.servers(&cluster);
     let wanted_replicas = |count| first.command::<()>(["CONFIG", "SET", "min-replicas-to-write", count]);
     block_on(async {
@@ -196,7 +196,7 @@ fn units_are_never_given_back_twice() {
     let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "twice").deadline(Duration::from_millis(300)));
     let patient = build(reserving(&cluster, "twice"));
-    let pair = Pair::new(&cluster, ["50/1h", "1/1h"]);
+    let pair = Pair::new(&cluster, ["50/3653d", "1/3653d"]);
     let [first, second] = pair.servers(&cluster);
     block_on(async {
         assert!(patient.charge(&[pair.first(20), pair.second(1)]).await.unwrap().is_admitted());
@@ -225,7 +225,7 @@ fn units_are_never_given_back_twice() {
 #[test]
 fn a_denial_by_one_slot_is_the_answer_although_another_one_is_down() {
     let cluster = Cluster::start(Software::Redis).calm();
-    let pair = Pair::new(&cluster, ["1/1h", "5/1h"]);
+    let pair = Pair::new(&cluster, ["1/3653d", "5/3653d"]);
     let [_, second] = pair.servers(&cluster);
     for (prefix, local_denials) in [("asked", 0), ("remembered", 1_000)] {
         let store = build(reserving(&cluster, prefix).local_denials(local_denials));
@@ -264,7 +264,7 @@ fn a_denial_by_one_slot_is_the_answer_although_another_one_is_down() {
 fn a_request_that_charges_nothing_has_not_charged_whatever_becomes_of_it() {
     let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "peek").deadline(Duration::from_millis(300)));
-    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let pair = Pair::new(&cluster, ["5/3653d", "5/3653d"]);
     let [_, second] = pair.servers(&cluster);
     block_on(async {
         assert!(eventually(async || pair.charge(&store).await).await.is_admitted());
