@@ -84,7 +84,10 @@ impl Track {
         if self.dropped_in != batch {
             self.dropped_in = batch;
             let oldest = began - 3 * terms.length();
-            self.admitted.retain(|unit| unit.span.latest >= oldest);
+            // A bucket that is never empty depends on all that it has admitted.
+            if terms.has_fixed_windows() {
+                self.admitted.retain(|unit| unit.span.latest >= oldest);
+            }
             self.told.retain(|told| told.return_at >= oldest);
         }
     }
