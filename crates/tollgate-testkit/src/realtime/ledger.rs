@@ -62,10 +62,10 @@ impl Ledger {
         &self.figures
     }
 
-    /// Forgets all answers, but keeps the results.
+    /// Forgets all answers, but keeps the results. Denials by kinds other than fixed windows are then not judged.
     pub fn forget(&mut self) {
         for counters in &mut self.counters {
-            counters.tracks.fill(Track::default());
+            counters.tracks.fill(Track::incomplete());
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Track {
     told: Vec<PromisedRetry>,
     /// The batch of answers before which old entries were last dropped.
     dropped_in: u64,
+    /// Whether earlier answers were forgotten. A bucket that is never empty depends on all of them.
+    is_incomplete: bool,
 }
 
 /// When a limiter may have read its clock for one call, and when the caller read its own.
@@ -79,6 +81,11 @@ impl ReadingSpan {
 }
 
 impl Track {
+    /// The track of a key whose earlier answers are forgotten.
+    pub(super) fn incomplete() -> Self {
+        Self { is_incomplete: true, ..Self::default() }
+    }
+
     /// Drops entries that cannot matter to calls that began at this time or later.
     pub(super) fn drop_before(&mut self, batch: u64, began: Nanos, terms: &Terms) {
         if self.dropped_in != batch {
@@ -202,7 +209,7 @@ impl Track {
         for unit in self.admitted.iter().filter(|unit| unit.span.before <= span.after) {
             ledger.admit(millis(unit.span.latest.min(denied_at)), 1);
         }
-        if !ledger.admits(millis(denied_at), 1) {
+        if self.is_incomplete || !ledger.admits(millis(denied_at), 1) {
             return None;
         }
         let was_told = |told: &PromisedRetry| span.is_steady && told.return_at <= span.before;
