@@ -50,8 +50,8 @@ impl LimiterBuilder {
         Ok(SharedLimiter { store, quotas: self.quotas()? })
     }
 
-    /// Builds a limiter of what is in flight, over this memory store. It needs no quota; those of the builder are charged
-    /// with each [hold](crate::Hold).
+    /// Builds a limiter of units in flight over this memory store. The builder needs no quota; if it has some, each
+    /// [hold](crate::Hold) charges them.
     ///
     /// # Errors
     ///

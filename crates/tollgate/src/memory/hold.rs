@@ -45,7 +45,7 @@ impl<C: Clock> MemoryStore<C> {
         let before = map.units(fingerprint);
         let state = InFlightState::decide(live.in_flight.in_flight(), before, live.units);
         if !state.has_room() {
-            // No other step sees the state in between: whoever takes or frees these units waits for the lock.
+            // The map stays locked meanwhile: nobody takes or frees units of this key.
             let charged = self.inner.deny(charges);
             return Ok(LiveAnswer { state, charged, held: None });
         }

@@ -281,7 +281,7 @@ impl<C: Clock> MemoryStore<C> {
 
 impl<C> MemoryStore<C> {
     /// Returns the number of counters, including those of closed windows until their space is needed. A log counts as
-    /// several, and so does a key with units in flight.
+    /// several counters. A key with units in flight counts as five.
     #[must_use]
     pub fn counters(&self) -> usize {
         self.inner.table.counters()
