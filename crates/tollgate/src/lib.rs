@@ -50,6 +50,7 @@ mod clock;
 mod decision;
 mod fallback;
 pub mod guide;
+mod hold;
 mod in_flight;
 mod key;
 pub mod kind;
@@ -69,6 +70,9 @@ pub use self::charge::{Charge, CountDenied, Counter, PolicyQuota};
 pub use self::clock::{Clock, ManualClock, SystemClock};
 pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFailure};
+pub use self::hold::{
+    Adjustment, HoldAnswer, HoldId, HoldLength, HoldPlace, HoldStates, HoldStep, HoldTerms, InFlightCharge,
+};
 pub use self::in_flight::{InFlight, InFlightState, PolicyInFlight};
 pub use self::key::Key;
 pub use self::kind::Mark;

@@ -10,7 +10,7 @@ mod text;
 
 pub use self::policy::PolicyInFlight;
 pub use self::state::InFlightState;
-use crate::{QuotaError, QuotaErrorKind};
+use crate::{HoldLength, QuotaError, QuotaErrorKind};
 
 /// At most so many units live at once for each key, `20~in_flight`.
 ///
@@ -27,6 +27,7 @@ use crate::{QuotaError, QuotaErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InFlight {
     limit: u32,
+    length: Option<HoldLength>,
 }
 
 impl InFlight {
@@ -45,12 +46,25 @@ impl InFlight {
         if limit > Self::MAX_LIMIT {
             return Err(QuotaErrorKind::InFlightLimit.into());
         }
-        Ok(Self { limit })
+        Ok(Self { limit, length: None })
+    }
+
+    /// Sets how long a hold with an [id](crate::HoldId) lives from its last renewal, if its caller does not ask for less:
+    /// `20~in_flight:30s`. A guard of one process lives until it is dropped.
+    #[must_use]
+    pub const fn with_length(self, length: HoldLength) -> Self {
+        Self { length: Some(length), ..self }
     }
 
     /// Returns the most units that may be live at once.
     #[must_use]
     pub const fn limit(self) -> u32 {
         self.limit
+    }
+
+    /// Returns how long a hold with an id lives, if the limit sets it.
+    #[must_use]
+    pub const fn length(self) -> Option<HoldLength> {
+        self.length
     }
 }

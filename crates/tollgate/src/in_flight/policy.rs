@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::InFlight;
+use crate::OnStoreFailure;
 use crate::charge::scope_digest;
 
 /// A limit on units in flight under the name of its policy: with a key, it names one counter.
@@ -13,16 +14,34 @@ use crate::charge::scope_digest;
 pub struct PolicyInFlight {
     in_flight: InFlight,
     policy: Arc<str>,
+    on_store_failure: Option<OnStoreFailure>,
     /// A digest of what names the counter besides its key, 128 bits.
     scope_digest: u128,
 }
 
 impl PolicyInFlight {
+    /// What stands for the windows of a quota in the identity and the name of its counter. No quota has this series, so
+    /// the counter is no quota's.
+    pub const SERIES: &'static str = "~in_flight";
+
     /// Returns the limit under this policy's name.
     #[must_use]
     pub fn new(policy: &str, in_flight: InFlight) -> Self {
-        // No quota of the policy has this series, so the counter is no quota's.
-        Self { in_flight, policy: policy.into(), scope_digest: scope_digest(policy, "~in_flight") }
+        let scope_digest = scope_digest(policy, Self::SERIES);
+        Self { in_flight, policy: policy.into(), on_store_failure: None, scope_digest }
+    }
+
+    /// Sets what happens while the store cannot answer. It overrides the policy of the
+    /// [`FallbackStore`](crate::FallbackStore) above the store.
+    #[must_use]
+    pub fn with_on_store_failure(self, on_store_failure: OnStoreFailure) -> Self {
+        Self { on_store_failure: Some(on_store_failure), ..self }
+    }
+
+    /// Returns the policy for outages of the store, if the limit has its own.
+    #[must_use]
+    pub const fn on_store_failure(&self) -> Option<OnStoreFailure> {
+        self.on_store_failure
     }
 
     /// Returns the policy's name.
@@ -37,7 +56,10 @@ impl PolicyInFlight {
         self.in_flight
     }
 
-    pub(crate) const fn scope_digest(&self) -> u128 {
+    /// Returns a digest of what identifies the counter besides its key, as
+    /// [`PolicyQuota::scope_digest`](crate::PolicyQuota::scope_digest) does.
+    #[must_use]
+    pub const fn scope_digest(&self) -> u128 {
         self.scope_digest
     }
 }

@@ -15,7 +15,8 @@ pub struct InFlightState {
 impl InFlightState {
     /// Decides whether `units` more may be live; 0 units get the answer that one would get. With the reason, the state
     /// is that of a denial, and no units are taken.
-    pub(crate) fn decide(in_flight: InFlight, live: u32, units: u32) -> Self {
+    #[must_use]
+    pub fn decide(in_flight: InFlight, live: u32, units: u32) -> Self {
         let limit = in_flight.limit();
         let most = limit.min(InFlight::MAX_UNITS);
         let reason = if units.max(1) > most {
@@ -29,7 +30,8 @@ impl InFlightState {
     }
 
     /// Returns the state with so many more live units, which the step has taken.
-    pub(crate) const fn taken(self, units: u32) -> Self {
+    #[must_use]
+    pub const fn taken(self, units: u32) -> Self {
         Self { live: self.live + units, units, ..self }
     }
 

@@ -109,6 +109,9 @@ pub enum QuotaErrorKind {
     /// The text is no limit on requests in flight.
     #[error("expected a limit on units in flight, such as 20~in_flight")]
     InFlightText,
+    /// The length of a hold is none, or too long.
+    #[error("a hold lives from 1 ms to an hour without a renewal, such as 30s")]
+    HoldLength,
     /// The limit on units in flight is above 2^20.
     #[error("the limit is above 1048576 (2^20), the most units in flight")]
     InFlightLimit,

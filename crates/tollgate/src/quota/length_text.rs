@@ -5,7 +5,7 @@ use std::fmt;
 use super::{DAY, HOUR, MINUTE, SECOND};
 
 /// A length in milliseconds.
-pub(super) struct LengthText(pub(super) u64);
+pub(crate) struct LengthText(pub(crate) u64);
 
 impl fmt::Display for LengthText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,6 +18,8 @@ use std::time::Duration;
 #[cfg(feature = "calendar")]
 use self::calendar::Calendar;
 pub use self::error::{QuotaError, QuotaErrorKind};
+pub(crate) use self::length_text::LengthText;
+pub(crate) use self::text::fixed_length_millis;
 use crate::kind::{
     Bucket, BucketError, BurstStanding, LogEntries, LogStanding, SlidingStanding, Standing, WindowStanding,
     fitting_step, max_entries,

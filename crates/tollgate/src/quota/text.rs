@@ -218,6 +218,11 @@ fn named_anchor(name: &str) -> Option<Anchor> {
     }
 }
 
+/// Returns the milliseconds of a length in the notation of windows, if it is one of a fixed length.
+pub(crate) fn fixed_length_millis(text: &str) -> Option<u64> {
+    Length::read(&Part { text, range: 0..text.len() }).ok()?.millis()
+}
+
 /// The anchor that this resembles: in capitals, with another separator or none, or abbreviated.
 fn meant_anchor(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().replace(['-', '_', ' '], "").as_str() {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::{Answer, QuotaStates, Step, StepDeadline, Store, StoreError};
+use crate::hold::{HoldAnswer, HoldStep};
 
 /// A store of any type, for fields and functions whose types should not depend on the store. Clones share it.
 ///
@@ -35,6 +36,12 @@ trait BoxingStore: Send + Sync {
         steps: &'a [Step<'a>],
         deadline: Option<StepDeadline>,
     ) -> Answer<BoxFuture<'a, Vec<Result<QuotaStates, StoreError>>>>;
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<BoxFuture<'a, Result<HoldAnswer, StoreError>>>;
 
     fn address(&self) -> Option<usize>;
 }
@@ -69,6 +76,17 @@ impl<S: Store> BoxingStore for S {
         }
     }
 
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<BoxFuture<'a, Result<HoldAnswer, StoreError>>> {
+        match Store::hold_until(self, step, deadline) {
+            Answer::Now(answer) => Answer::Now(answer),
+            Answer::Later(later) => Answer::Later(Box::pin(later)),
+        }
+    }
+
     fn address(&self) -> Option<usize> {
         Store::address(self)
     }
@@ -89,6 +107,14 @@ impl Store for AnyStore {
         deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         BoxingStore::step_each_until(&*self.0, steps, deadline)
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        BoxingStore::hold_until(&*self.0, step, deadline)
     }
 
     fn address(&self) -> Option<usize> {

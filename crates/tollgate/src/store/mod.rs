@@ -10,6 +10,7 @@ mod quota_states;
 mod step;
 mod step_deadline;
 
+use std::future::Ready;
 use std::sync::Arc;
 
 pub use self::answer::{Answer, Waiting};
@@ -19,6 +20,7 @@ pub(crate) use self::quota_states::only;
 pub use self::quota_states::{PerQuota, QuotaStates};
 pub use self::step::Step;
 pub use self::step_deadline::StepDeadline;
+use crate::hold::{HoldAnswer, HoldStep};
 
 /// A keeper of counters that executes every [`Step`] atomically.
 ///
@@ -92,6 +94,26 @@ pub trait Store: Send + Sync {
         self.step_each_until(steps, None)
     }
 
+    /// Executes a step on a hold with an id for a caller that waits no longer than until the deadline, as
+    /// [`step_until`](Self::step_until) describes.
+    ///
+    /// A call that fails with an unknown outcome may be repeated with the same terms: the store remembers the id of an
+    /// admitted hold.
+    ///
+    /// By default, a store has no holds.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not execute the step: see [`StoreError`]; [`StoreError::Uncountable`] if it has no holds.
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        let _ = (step, deadline);
+        Answer::<Ready<_>>::Now(Err(StoreError::Uncountable("this store has no holds")))
+    }
+
     /// Returns where the counters are, if this process's memory has all of them: stores with two different addresses
     /// share no counter.
     ///
@@ -119,6 +141,14 @@ impl<S: Store + ?Sized> Store for &S {
         (**self).step_each_until(steps, deadline)
     }
 
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        (**self).hold_until(step, deadline)
+    }
+
     fn address(&self) -> Option<usize> {
         (**self).address()
     }
@@ -140,6 +170,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         (**self).step_each_until(steps, deadline)
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        (**self).hold_until(step, deadline)
     }
 
     fn address(&self) -> Option<usize> {
