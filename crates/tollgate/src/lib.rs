@@ -71,7 +71,8 @@ pub use self::clock::{Clock, ManualClock, SystemClock};
 pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFailure};
 pub use self::hold::{
-    Adjustment, HoldAnswer, HoldId, HoldLength, HoldPlace, HoldStates, HoldStep, HoldTerms, InFlightCharge,
+    HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldPlace, HoldStates, HoldStep, HoldTerms,
+    InFlightCharge,
 };
 pub use self::in_flight::{InFlight, InFlightState, PolicyInFlight};
 pub use self::key::Key;

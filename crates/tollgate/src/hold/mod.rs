@@ -12,4 +12,4 @@ mod step;
 pub use self::answer::{HoldAnswer, HoldPlace, HoldStates};
 pub use self::id::HoldId;
 pub use self::length::HoldLength;
-pub use self::step::{Adjustment, HoldStep, HoldTerms, InFlightCharge};
+pub use self::step::{HoldAdjustment, HoldStep, HoldTerms, InFlightCharge};

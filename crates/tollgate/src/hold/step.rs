@@ -42,7 +42,7 @@ pub enum HoldStep<'a> {
     Renew(HoldTerms<'a>),
     /// Ends the hold: frees its units in flight, and adjusts its charges, each by its own adjustment in this order.
     /// Answered with [`Settled`](super::HoldAnswer::Settled).
-    Settle(HoldTerms<'a>, &'a [Adjustment]),
+    Settle(HoldTerms<'a>, &'a [HoldAdjustment]),
     /// Forgets all units in flight of the counter, whoever holds them; the units and the length of the charge mean
     /// nothing. Answered with [`Forgotten`](super::HoldAnswer::Forgotten).
     Reset(InFlightCharge<'a>),
@@ -50,7 +50,7 @@ pub enum HoldStep<'a> {
 
 /// What settling does to one charge of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Adjustment {
+pub enum HoldAdjustment {
     /// Nothing: the cost is fixed, or is what was charged.
     Keep,
     /// Gives back units to the window that was charged, as [`Step::Refund`](crate::Step::Refund) does.
