@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tokio::task::coop::unconstrained;
 use tokio::time;
 use tollgate::{
-    Answer, AnswerError, Charge, Counter, QuotaState, QuotaStates, Source, Step, StepDeadline, Store,
-    StoreError,
+    Answer, AnswerError, Charge, Counter, HoldAnswer, HoldStep, Key, PolicyInFlight, QuotaState, QuotaStates,
+    Source, Step, StepDeadline, Store, StoreError,
 };
 use tollgate_redis::{Advice, KeyIdentity, RedisError, RedisStore, ServerStatus};
 use tracing::{info, warn};
@@ -131,16 +131,42 @@ impl<S: Store> MeteredStore<S> {
         if from_store.peek().is_none() {
             return;
         }
+        self.note_time(stopwatch, step_time);
+        for (answer, step) in from_store {
+            self.note_result(answer.as_ref().err(), step_time, || self.counters(step));
+        }
+    }
+
+    /// Records the answer of a step on a hold.
+    fn note_hold(
+        &self,
+        step: &HoldStep<'_>,
+        answer: &Result<HoldAnswer, StoreError>,
+        stopwatch: Stopwatch,
+        step_time: StepTime,
+    ) {
+        self.note_time(stopwatch, step_time);
+        self.note_result(answer.as_ref().err(), step_time, || self.counters_of_hold(step));
+    }
+
+    fn note_time(&self, stopwatch: Stopwatch, step_time: StepTime) {
         if step_time != StepTime::TooLittle {
             self.metrics.took(stopwatch.elapsed());
         }
+    }
+
+    /// Records whether a step was executed; `counters` names its counters for the log.
+    fn note_result(
+        &self,
+        error: Option<&StoreError>,
+        step_time: StepTime,
+        counters: impl FnOnce() -> String,
+    ) {
         let had_little_time = matches!(step_time, StepTime::Rest(_) | StepTime::TooLittle);
-        for (answer, step) in from_store {
-            match answer {
-                Ok(_) => self.note_answer(),
-                Err(error) if had_little_time && is_late(error) => self.note_little_time(error),
-                Err(error) => self.note_error(error, step),
-            }
+        match error {
+            None => self.note_answer(),
+            Some(error) if had_little_time && is_late(error) => self.note_little_time(error),
+            Some(error) => self.note_error(error, counters),
         }
     }
 
@@ -158,10 +184,7 @@ impl<S: Store> MeteredStore<S> {
     /// Names the counters of a step by policy, windows, and digest of the key, like the ends of names in our own
     /// layout.
     fn counters(&self, step: &Step<'_>) -> String {
-        let name = |counter: Counter<'_>| {
-            let (quota, key) = (counter.quota(), self.identity.digest_of(counter.key()));
-            format!("{}:{}:{{{key}}}", quota.policy(), quota.windows())
-        };
+        let name = |counter: Counter<'_>| self.counter_name(counter);
         let charge_names = |charges: &[Charge<'_>]| charges.iter().map(|it| name(it.counter())).collect();
         let names: Vec<String> = match step {
             Step::Charge(charges) | Step::Peek(charges) => charge_names(charges),
@@ -170,6 +193,27 @@ impl<S: Store> MeteredStore<S> {
             _ => Vec::new(),
         };
         names.join(", ")
+    }
+
+    /// Names the counters of a step on a hold in the same way.
+    fn counters_of_hold(&self, step: &HoldStep<'_>) -> String {
+        let (in_flight, charges) = match step {
+            HoldStep::Reset(charge) => (slice::from_ref(charge), [].as_slice()),
+            _ => step.terms().map_or((&[][..], &[][..]), |terms| (terms.in_flight(), terms.charges())),
+        };
+        let in_flight = in_flight.iter().map(|charge| {
+            self.series_name(charge.in_flight().policy(), PolicyInFlight::SERIES, charge.key())
+        });
+        let charges = charges.iter().map(|charge| self.counter_name(charge.counter()));
+        in_flight.chain(charges).collect::<Vec<_>>().join(", ")
+    }
+
+    fn counter_name(&self, counter: Counter<'_>) -> String {
+        self.series_name(counter.quota().policy(), counter.quota().windows(), counter.key())
+    }
+
+    fn series_name(&self, policy: &str, series: &str, key: &Key<'_>) -> String {
+        format!("{policy}:{series}:{{{}}}", self.identity.digest_of(key))
     }
 
     fn note_answer(&self) {
@@ -182,19 +226,19 @@ impl<S: Store> MeteredStore<S> {
         self.outages.answered();
     }
 
-    fn note_error(&self, error: &StoreError, step: &Step<'_>) {
+    fn note_error(&self, error: &StoreError, counters: impl FnOnce() -> String) {
         self.metrics.failed(error);
         let (concern, trouble) = (Concern::of(error), RedisError::of(error));
         let error = WithSources(error);
         match concern {
             Concern::Request => {
                 if self.request_logged.passes(LOG_GAP) {
-                    warn!(%error, counters = self.counters(step), "a request does not fit the store");
+                    warn!(%error, counters = counters(), "a request does not fit the store");
                 }
             }
             Concern::Key => {
                 if self.key_logged.passes(LOG_GAP) {
-                    let counters = self.counters(step);
+                    let counters = counters();
                     if trouble == Some(&RedisError::WrongType) {
                         warn!(
                             %error, counters,
@@ -280,6 +324,28 @@ impl<S: Store> Store for MeteredStore<S> {
                 let answers = answers.unwrap_or_else(|late| vec![Err(late); steps.len()]);
                 self.note(steps, &answers, stopwatch, step_time);
                 answers
+            }),
+        }
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        let stopwatch = Stopwatch::start();
+        let step_time = self.time.of_step(deadline, stopwatch);
+        match self.store.hold_until(step, step_time.deadline(stopwatch)) {
+            Answer::Now(answer) => {
+                self.note_hold(&step, &answer, stopwatch, StepTime::Whole);
+                Answer::Now(answer)
+            }
+            Answer::Later(later) => Answer::Later(async move {
+                let mut later = pin!(later);
+                let stopwatch = Stopwatch::start();
+                let answer = self.in_time(later.as_mut(), step_time).await.unwrap_or_else(Err);
+                self.note_hold(&step, &answer, stopwatch, step_time);
+                answer
             }),
         }
     }

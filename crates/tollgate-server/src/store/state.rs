@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tollgate::{
-    Answer, Charge, ManualClock, MemoryStore, PolicyQuota, Quota, QuotaStates, Step, StepDeadline, Store,
-    StoreError,
+    Answer, Charge, HoldAnswer, HoldStep, ManualClock, MemoryStore, PolicyQuota, Quota, QuotaStates, Step,
+    StepDeadline, Store, StoreError,
 };
 use tollgate_redis::RedisStore;
 
@@ -103,6 +103,18 @@ impl Store for ServedStore {
             Self::Memory(store) => boxed(store.step_each(steps)),
             Self::Tests(store) => boxed(store.step_each(steps)),
             Self::Shared(store) => boxed(store.step_each_until(steps, deadline)),
+        }
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        match self {
+            Self::Memory(store) => boxed(store.hold_until(step, deadline)),
+            Self::Tests(store) => boxed(store.hold_until(step, deadline)),
+            Self::Shared(store) => boxed(store.hold_until(step, deadline)),
         }
     }
 
