@@ -57,7 +57,7 @@ impl Envoy {
 }
 
 /// An Envoy with this configuration.
-fn start(folder: &Folder, text: &str, addresses: &[SocketAddr]) -> Proxy {
+pub(crate) fn start(folder: &Folder, text: &str, addresses: &[SocketAddr]) -> Proxy {
     let mut command = Command::new(program("TOLLGATE_ENVOY"));
     command.args(["--config-path", &folder.write("envoy.yaml", text)]).args([
         "--concurrency",

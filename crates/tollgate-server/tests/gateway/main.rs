@@ -8,6 +8,7 @@ mod envoy;
 mod manual;
 mod proxies;
 mod proxy;
+mod stream_end;
 #[path = "../support/mod.rs"]
 mod support;
 mod upstream;
