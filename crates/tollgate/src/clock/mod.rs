@@ -32,6 +32,14 @@ pub trait Clock: Send + Sync {
     fn coarse_resolution(&self) -> Duration {
         Duration::ZERO
     }
+
+    /// Returns a time that is only for lengths: it passes as [`now`](Self::now) does, but setting the clock does not move
+    /// it, and its origin is arbitrary. A store measures the life of [holds with an id](crate::HoldId) by it.
+    ///
+    /// By default, `now`. If that goes back, no hold is left longer than its length.
+    fn steady_now(&self) -> Timestamp {
+        self.now()
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for &C {
@@ -46,6 +54,10 @@ impl<C: Clock + ?Sized> Clock for &C {
     fn coarse_resolution(&self) -> Duration {
         (**self).coarse_resolution()
     }
+
+    fn steady_now(&self) -> Timestamp {
+        (**self).steady_now()
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
@@ -59,5 +71,9 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
 
     fn coarse_resolution(&self) -> Duration {
         (**self).coarse_resolution()
+    }
+
+    fn steady_now(&self) -> Timestamp {
+        (**self).steady_now()
     }
 }

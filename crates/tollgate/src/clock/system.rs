@@ -30,6 +30,10 @@ impl Clock for SystemClock {
     fn coarse_resolution(&self) -> Duration {
         os::coarse_resolution()
     }
+
+    fn steady_now(&self) -> Timestamp {
+        TIMELINE.steady()
+    }
 }
 
 static TIMELINE: Timeline<os::Clocks> = Timeline::new(os::Clocks::new());
@@ -172,6 +176,11 @@ impl<C: Clocks> Timeline<C> {
         Timestamp::from_unix_millis(millis)
     }
 
+    /// The monotonic clock alone.
+    fn steady(&self) -> Timestamp {
+        Timestamp::from_unix_millis(self.clocks.monotonic().div_euclid(1_000_000))
+    }
+
     /// Adopts a forward step of the wall clock.
     #[cold]
     fn follow_wall(&self) {
@@ -233,6 +242,18 @@ mod tests {
             clocks.pass(SECOND);
             assert_eq!(seconds(), 1_700_003_601 + passed);
         }
+    }
+
+    #[test]
+    fn steps_of_the_wall_clock_do_not_move_the_steady_time() {
+        let clocks = TestClocks::default();
+        let timeline = Timeline::new(&clocks);
+        let start = timeline.steady();
+        clocks.wall.set(clocks.wall.get() + 3600 * SECOND);
+        clocks.pass(SECOND);
+        timeline.at(|clocks| clocks.monotonic());
+        assert_eq!(timeline.steady().since(start), Duration::from_secs(1));
+        assert!(SystemClock.steady_now() <= SystemClock.steady_now());
     }
 
     #[test]

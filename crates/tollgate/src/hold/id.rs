@@ -34,6 +34,7 @@ impl HoldId {
     ///
     /// If the operating system has none, which no supported one does after its start.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "a program without random numbers cannot go on")]
     pub fn random() -> Self {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).expect("the operating system has random numbers");
