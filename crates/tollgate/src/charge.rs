@@ -139,7 +139,12 @@ impl PolicyQuota {
 
 /// A digest of what names a counter besides its key, by the hash of this process.
 pub(crate) fn scope_digest(policy: &str, series: &str) -> u128 {
-    digest_function().hash(&encoded(policy, series)).as_u128()
+    digest(&encoded(policy, series))
+}
+
+/// A digest of these bytes, by the hash of this process.
+pub(crate) fn digest(bytes: &[u8]) -> u128 {
+    digest_function().hash(bytes).as_u128()
 }
 
 /// The hash of this process: SipHash with a random key, which the standard library has from the operating system. In

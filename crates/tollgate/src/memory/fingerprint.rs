@@ -62,7 +62,7 @@ pub(super) type FingerprintMap<T> = HashMap<Fingerprint, T, BuildHasherDefault<P
 pub(super) struct PositionHasher(u64);
 
 /// Gives back memory of a map that has become much emptier. Not at each entry, because all others move.
-pub(super) fn shrink<T>(map: &mut FingerprintMap<T>) {
+pub(super) fn shrink<K: Eq + Hash, T, S: BuildHasher>(map: &mut HashMap<K, T, S>) {
     if map.len() < map.capacity() / 4 {
         map.shrink_to(2 * map.len());
     }

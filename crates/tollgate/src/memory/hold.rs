@@ -1,9 +1,8 @@
-//! Steps that take units in flight, and charge quotas with them.
+//! Guards of units in flight, which need no id: steps that take them, and charge quotas with them.
 //!
 //! A step locks the map of its key before anything in the table, and no step locks a map while it has locked the table.
 
-use super::fingerprint::Fingerprint;
-use super::live::PLACES;
+use super::live::{LivePart, PLACES};
 use super::locked::Needs;
 use crate::clock::Clock;
 use crate::in_flight::{InFlightState, PolicyInFlight};
@@ -31,19 +30,21 @@ pub(crate) struct LiveAnswer<C: Clock> {
 /// Live units, which are free again when this is dropped.
 pub(crate) struct HeldUnits<C: Clock> {
     store: MemoryStore<C>,
-    fingerprint: Fingerprint,
-    units: u32,
-    generation: u64,
+    part: LivePart,
 }
 
 impl<C: Clock> MemoryStore<C> {
     /// Takes units in flight and charges, all or nothing.
     pub(crate) fn hold(&self, live: &LiveCharge<'_>, charges: &[Charge<'_>]) -> Result<LiveAnswer<C>, Full> {
+        self.inner.end_due_holds();
         let table = &self.inner.table;
         let fingerprint = table.live_fingerprint(live.in_flight, live.key);
         let mut map = table.live.lock(fingerprint);
         let before = map.units(fingerprint);
         let state = InFlightState::decide(live.in_flight.in_flight(), before, live.units);
+        if !state.has_room() && live.units == 0 {
+            return Ok(LiveAnswer { state, charged: self.look(charges), held: None });
+        }
         if !state.has_room() {
             // The map stays locked meanwhile: nobody takes or frees units of this key.
             let charged = self.inner.deny(charges);
@@ -58,32 +59,37 @@ impl<C: Clock> MemoryStore<C> {
         let charged = match charges {
             _ if further > 0 => self.inner.charge_with_places(charges, further)?,
             [] => [].into_iter().collect(),
-            _ => self.charge(charges).finish()?,
+            _ => self.charge(charges).finish_in_step()?,
         };
         if !charged.is_admitted() {
             return Ok(LiveAnswer { state, charged, held: None });
         }
-        let generation = map.add(fingerprint, live.units);
+        let part = map.add(fingerprint, live.units);
         drop(map);
-        let held = HeldUnits { store: self.clone(), fingerprint, units: live.units, generation };
+        let held = HeldUnits { store: self.clone(), part };
         Ok(LiveAnswer { state: state.taken(live.units), charged, held: Some(held) })
     }
 
     /// Returns the units in flight of a key, without taking any.
     pub(crate) fn live(&self, in_flight: &PolicyInFlight, key: &Key<'_>) -> InFlightState {
+        self.inner.end_due_holds();
         let table = &self.inner.table;
         let fingerprint = table.live_fingerprint(in_flight, key);
         let units = table.live.lock(fingerprint).units(fingerprint);
         InFlightState::decide(in_flight.in_flight(), units, 0)
     }
 
-    /// Forgets the units in flight of a key. Their owners free nothing any more.
-    pub(crate) fn forget_live(&self, in_flight: &PolicyInFlight, key: &Key<'_>) {
+    /// Forgets the units in flight of a key, and returns how many it had. Their owners free nothing any more.
+    pub(crate) fn forget_live(&self, in_flight: &PolicyInFlight, key: &Key<'_>) -> u32 {
+        self.inner.end_due_holds();
         let table = &self.inner.table;
         let fingerprint = table.live_fingerprint(in_flight, key);
-        if table.live.lock(fingerprint).forget(fingerprint) {
+        let mut map = table.live.lock(fingerprint);
+        let units = map.forget(fingerprint);
+        if units > 0 {
             table.give_back_counters(PLACES);
         }
+        units
     }
 }
 
@@ -95,15 +101,15 @@ impl<C: Clock> HeldUnits<C> {
 
     /// Returns whether the units are live: whether the key was not reset.
     pub(crate) fn are_live(&self) -> bool {
-        self.store.inner.table.live.lock(self.fingerprint).has(self.fingerprint, self.generation)
+        self.store.inner.table.live.lock(self.part.fingerprint()).has(self.part)
     }
 }
 
 impl<C: Clock> Drop for HeldUnits<C> {
     fn drop(&mut self) {
         let table = &self.store.inner.table;
-        let mut map = table.live.lock(self.fingerprint);
-        if map.free(self.fingerprint, self.units, self.generation) {
+        let mut map = table.live.lock(self.part.fingerprint());
+        if map.free(self.part) {
             table.give_back_counters(PLACES);
         }
     }

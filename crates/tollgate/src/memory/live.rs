@@ -6,6 +6,8 @@
 use std::collections::hash_map::Entry;
 use std::sync::PoisonError;
 
+use smallvec::SmallVec;
+
 use super::fingerprint::{Fingerprint, FingerprintMap, shrink};
 use super::sync::{MODELLED, Mutex, MutexGuard};
 
@@ -27,6 +29,17 @@ pub(super) struct LiveMap {
     next_generation: u64,
 }
 
+/// Live units of one key that belong together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LivePart {
+    fingerprint: Fingerprint,
+    units: u32,
+    generation: u64,
+}
+
+/// The locked maps of one step.
+pub(super) struct LiveGuards<'a>(SmallVec<[(usize, MutexGuard<'a, LiveMap>); 1]>);
+
 /// The live units of a key: at least one.
 struct LiveCount {
     units: u32,
@@ -40,10 +53,38 @@ impl Default for LiveUnits {
 }
 
 impl LiveUnits {
-    /// A panic under the lock, in an allocation for example, leaves the map intact.
     pub(super) fn lock(&self, fingerprint: Fingerprint) -> MutexGuard<'_, LiveMap> {
-        let shard = fingerprint.position as usize % SHARDS;
+        self.lock_at(shard_of(fingerprint))
+    }
+
+    /// Locks the maps of these keys, in one order for all threads.
+    pub(super) fn lock_all(&self, fingerprints: impl Iterator<Item = Fingerprint>) -> LiveGuards<'_> {
+        let mut shards: SmallVec<[usize; 1]> = fingerprints.map(shard_of).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        LiveGuards(shards.into_iter().map(|shard| (shard, self.lock_at(shard))).collect())
+    }
+
+    /// A panic under the lock, in an allocation for example, leaves the map intact.
+    fn lock_at(&self, shard: usize) -> MutexGuard<'_, LiveMap> {
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LiveGuards<'_> {
+    /// The map of a key that was locked.
+    pub(super) fn of(&mut self, fingerprint: Fingerprint) -> &mut LiveMap {
+        let shard = shard_of(fingerprint);
+        // Every key of the step has its map here; the first is only a default for the compiler.
+        let index = self.0.iter().position(|(locked, _)| *locked == shard).unwrap_or_default();
+        &mut self.0[index].1
+    }
+}
+
+impl LivePart {
+    /// The key.
+    pub(super) const fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 }
 
@@ -52,9 +93,9 @@ impl LiveMap {
         self.counts.get(&fingerprint).map_or(0, |count| count.units)
     }
 
-    /// Adds live units, and returns the generation of their count.
-    pub(super) fn add(&mut self, fingerprint: Fingerprint, units: u32) -> u64 {
-        match self.counts.entry(fingerprint) {
+    /// Adds live units: at least one.
+    pub(super) fn add(&mut self, fingerprint: Fingerprint, units: u32) -> LivePart {
+        let generation = match self.counts.entry(fingerprint) {
             Entry::Occupied(mut count) => {
                 count.get_mut().units += units;
                 count.get().generation
@@ -65,16 +106,17 @@ impl LiveMap {
                 place.insert(LiveCount { units, generation });
                 generation
             }
-        }
+        };
+        LivePart { fingerprint, units, generation }
     }
 
-    /// Frees units of this generation. Returns whether the key has none any more because of that.
-    pub(super) fn free(&mut self, fingerprint: Fingerprint, units: u32, generation: u64) -> bool {
-        let Entry::Occupied(mut count) = self.counts.entry(fingerprint) else { return false };
-        if count.get().generation != generation {
+    /// Frees units, unless they were forgotten. Returns whether their key has none any more because of that.
+    pub(super) fn free(&mut self, part: LivePart) -> bool {
+        let Entry::Occupied(mut count) = self.counts.entry(part.fingerprint) else { return false };
+        if count.get().generation != part.generation {
             return false;
         }
-        count.get_mut().units -= units;
+        count.get_mut().units -= part.units;
         let is_last = count.get().units == 0;
         if is_last {
             count.remove();
@@ -83,15 +125,19 @@ impl LiveMap {
         is_last
     }
 
-    /// Forgets the units of a key. Returns whether it had any.
-    pub(super) fn forget(&mut self, fingerprint: Fingerprint) -> bool {
-        let had_units = self.counts.remove(&fingerprint).is_some();
+    /// Forgets the units of a key. Returns how many it had.
+    pub(super) fn forget(&mut self, fingerprint: Fingerprint) -> u32 {
+        let units = self.counts.remove(&fingerprint).map_or(0, |count| count.units);
         shrink(&mut self.counts);
-        had_units
+        units
     }
 
-    /// Returns whether a key has units of this generation.
-    pub(super) fn has(&self, fingerprint: Fingerprint, generation: u64) -> bool {
-        self.counts.get(&fingerprint).is_some_and(|count| count.generation == generation)
+    /// Returns whether these units are live: whether they were not forgotten.
+    pub(super) fn has(&self, part: LivePart) -> bool {
+        self.counts.get(&part.fingerprint).is_some_and(|count| count.generation == part.generation)
     }
+}
+
+fn shard_of(fingerprint: Fingerprint) -> usize {
+    fingerprint.position as usize % SHARDS
 }

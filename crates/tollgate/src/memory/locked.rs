@@ -11,6 +11,7 @@ use super::slot::Slot;
 use super::stored::{Course, PlacedCounter, SlotStanding, StoredCounter};
 use super::table::{Guards, Table};
 use super::time::Time;
+use crate::hold::HoldAdjustment;
 use crate::kind::{Mark, Standing};
 use crate::{Charge, Clock, QuotaKind, QuotaState, QuotaStates, Timestamp};
 
@@ -171,7 +172,12 @@ impl<'a> LockedStep<'a> {
         let units = self.units(admitted);
         // An admission needs room for all of its counters, a denial only for those that it charges.
         let is_needed = |held: usize| admitted || units[held] > 0;
-        self.take_room(is_needed, |held| units[held] > 0, places_with_another, (further, further))?;
+        self.take_room(
+            is_needed,
+            |held| units[held] > 0,
+            |_, it| places_with_another(it),
+            (further, further),
+        )?;
         Ok(self.take(&units))
     }
 
@@ -240,7 +246,7 @@ impl<'a> LockedStep<'a> {
     /// Answers as a charge that takes so many further places.
     pub(super) fn peek(&mut self, further: usize) -> Result<QuotaStates, NoRoom> {
         if is_admitted(&self.outcomes) {
-            self.take_room(|_| true, |_| false, places_with_another, (further, 0))?;
+            self.take_room(|_| true, |_| false, |_, it| places_with_another(it), (further, 0))?;
         }
         Ok(self.look())
     }
@@ -259,6 +265,40 @@ impl<'a> LockedStep<'a> {
         Ok(state.with_units(at_most(self.charges[0].cost(), state.used() - used)))
     }
 
+    /// Adjusts each counter, all or nothing, and returns the states with the units that were given back or charged.
+    pub(super) fn adjust(&mut self, adjustments: &[HoldAdjustment]) -> Result<QuotaStates, NoRoom> {
+        let mut after: SmallVec<[Standing; 2]> =
+            (0..self.held.len()).map(|held| self.standing_of(held).clone()).collect();
+        let each = self.charges.iter().zip(&self.outcomes).zip(&self.indices).zip(adjustments);
+        let states = each.map(|(((charge, outcome), held), adjustment)| {
+            let quota = charge.counter().quota().quota();
+            let before = after[*held].clone();
+            let used = before.used();
+            let (units, standing) = match *adjustment {
+                HoldAdjustment::Keep => (0, before),
+                HoldAdjustment::GiveBack { units, mark } => before.give_back(units.into(), mark),
+                HoldAdjustment::Charge(_) | HoldAdjustment::ChargeUpTo(_) => {
+                    let room = quota.capacity().saturating_sub(used);
+                    let most = if matches!(adjustment, HoldAdjustment::Charge(_)) { u64::MAX } else { room };
+                    let standing = before.add(u64::from(charge.cost()).min(most));
+                    (standing.used().saturating_sub(used), standing)
+                }
+            };
+            let state = QuotaState::of(quota, &standing, outcome.now, None, 0);
+            after[*held] = standing;
+            state.with_units(at_most(charge.cost(), units))
+        });
+        let states = states.collect();
+        let is_changed: SmallVec<[bool; 2]> =
+            after.iter().enumerate().map(|(held, after)| after != self.standing_of(held)).collect();
+        let places_after = |held: usize, _: &Standing| places(log_entries(&after[held]).len());
+        self.take_room(|held| is_changed[held], |held| is_changed[held], places_after, (0, 0))?;
+        for (held, after) in after.iter().enumerate().filter(|(held, _)| is_changed[*held]) {
+            self.write(self.first_of(held), after);
+        }
+        Ok(states)
+    }
+
     /// Sets the usage of the only counter, unless it has that value.
     pub(super) fn set(&mut self, used: u64) -> Result<QuotaState, NoRoom> {
         self.change(self.standing().set(used))
@@ -268,7 +308,7 @@ impl<'a> LockedStep<'a> {
     fn change(&mut self, after: Standing) -> Result<QuotaState, NoRoom> {
         if after != *self.outcomes[0].standing() {
             // Fewer units may leave fewer entries of a log.
-            self.take_room(|_| true, |_| true, |_| places(log_entries(&after).len()), (0, 0))?;
+            self.take_room(|_| true, |_| true, |_, _| places(log_entries(&after).len()), (0, 0))?;
             self.write(0, &after);
         }
         Ok(self.state(&after))
@@ -336,7 +376,7 @@ impl<'a> LockedStep<'a> {
         &mut self,
         is_needed: impl Fn(usize) -> bool,
         is_charged: impl Fn(usize) -> bool,
-        places_after: impl Fn(&Standing) -> usize,
+        places_after: impl Fn(usize, &Standing) -> usize,
         (mut grown, mut charged): (usize, usize),
     ) -> Result<(), NoRoom> {
         let charges_any = (0..self.held.len()).any(&is_charged);
@@ -347,7 +387,7 @@ impl<'a> LockedStep<'a> {
                 None if held.slot.is_some() => continue,
                 None if !held.has_room => return Err(NoRoom::InShard),
                 None => (0, 1),
-                Some(before) => (before, places_after(self.standing_of(index))),
+                Some(before) => (before, places_after(index, self.standing_of(index))),
             };
             grown += after.saturating_sub(before);
             if is_charged(index) {

@@ -15,13 +15,16 @@
 //!                        fingerprint, word ─┘                        what a slot says, packed into three words
 //! ```
 //!
-//! `hold` takes units in flight, of which `live` has the count of each key, and charges in the same step. `names`
-//! remembers which counters those are, on request.
+//! `hold` takes units in flight, of which `live` has the count of each key, and charges in the same step. `id_steps` does
+//! so for holds with an id, which `hold_ids` remembers until they end. `names` remembers which counters those are, on
+//! request.
 
 mod decide;
 mod fast_path;
 mod fingerprint;
 mod hold;
+mod hold_ids;
+mod id_steps;
 mod live;
 mod locked;
 mod logs;
@@ -56,6 +59,7 @@ use self::steps::Inner;
 use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
+use crate::hold::{HoldAnswer, HoldStep};
 use crate::kind::Mark;
 use crate::store::{Answer, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
 use crate::{Charge, Counter, QuotaState, Timestamp};
@@ -74,7 +78,8 @@ const BATCH: usize = 16;
 /// closed windows make room, live counters never do. When every counter is live, a key without a counter gets [`Full`];
 /// keys with a counter are not affected. A log is affected if it needs another place of the cap, which is at each third
 /// entry. The table grows with its counters, in small steps, and never shrinks. Logs have memory of their own, which they
-/// give back; so have keys with [units in flight](crate::InFlightLimiter), which take five places of the cap each.
+/// give back; so have keys with [units in flight](crate::InFlightLimiter), which take five places of the cap each, and
+/// [ids](crate::HoldId) of holds.
 ///
 /// # Consistency
 ///
@@ -333,6 +338,40 @@ impl<C: Clock> MemoryStore<C> {
         }
     }
 
+    /// Takes a step on a hold with an id, as [`Store::hold_until`] does.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for another counter, or for another id. Nothing was changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{
+    ///     Full, HoldAnswer, HoldId, HoldLength, HoldStep, HoldTerms, InFlight, InFlightCharge, Key, MemoryStore,
+    ///     PolicyInFlight,
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), Key::from("alice"));
+    /// let jobs = PolicyInFlight::new("jobs", InFlight::new(1)?);
+    /// let units = [InFlightCharge::new(&jobs, &key, 1)];
+    /// let terms = HoldTerms::new(HoldId::random(), &units, &[], HoldLength::default());
+    /// let others = HoldTerms::new(HoldId::random(), &units, &[], HoldLength::default());
+    ///
+    /// let is_admitted = |terms| match store.take_hold(HoldStep::Reserve(terms))? {
+    ///     HoldAnswer::Decided(states) => Ok::<bool, Full>(states.is_admitted()),
+    ///     other => unreachable!("{other:?}"),
+    /// };
+    /// assert!(is_admitted(terms)? && is_admitted(terms)?);
+    /// assert!(!is_admitted(others)?);
+    /// assert!(matches!(store.take_hold(HoldStep::Settle(terms, &[]))?, HoldAnswer::Settled(_)));
+    /// assert!(is_admitted(others)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn take_hold(&self, step: HoldStep<'_>) -> Result<HoldAnswer, Full> {
+        self.inner.take_hold(step)
+    }
+
     /// Prefetches the memory of these counters into the processor's cache, and changes nothing. If it is called for
     /// some counters at once and they are charged after that one by one, the charges rarely wait for memory: with
     /// millions of counters, that is most of their time.
@@ -376,7 +415,7 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
-        self.inner.locked(charges, Needs::Room, |step| step.peek(0))
+        self.inner.with_room(|| self.inner.locked(charges, Needs::Room, |step| step.peek(0)))
     }
 
     /// Like [`peek`](Self::peek), but a counter for which there is no room is answered as an unused one.
@@ -385,7 +424,7 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     pub(crate) fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, Full> {
-        self.inner.locked(&[*charge], Needs::Room, |step| step.record())
+        self.inner.with_room(|| self.inner.locked(&[*charge], Needs::Room, |step| step.record()))
     }
 
     pub(crate) fn refund(&self, charge: &Charge<'_>, mark: Mark) -> QuotaState {
@@ -397,7 +436,8 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     pub(crate) fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, Full> {
-        self.inner.locked(&[counter.charge(0)], Needs::Room, |step| step.set(used))
+        let charges = [counter.charge(0)];
+        self.inner.with_room(|| self.inner.locked(&charges, Needs::Room, |step| step.set(used)))
     }
 
     fn take_each_as<E: From<Full>>(&self, steps: &[Step<'_>]) -> Vec<Result<QuotaStates, E>> {
@@ -445,6 +485,14 @@ impl<C: Clock> Store for MemoryStore<C> {
         _: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         Answer::<Pending<_>>::Now(self.take_each_as(steps))
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        _: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        Answer::<Pending<_>>::Now(self.take_hold(step).map_err(StoreError::from))
     }
 
     fn address(&self) -> Option<usize> {

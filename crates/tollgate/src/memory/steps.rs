@@ -50,6 +50,15 @@ impl<C: Clock> ChargeAttempt<'_, C> {
             Self::Left(left) => left.finish(),
         }
     }
+
+    /// As [`finish`](Self::finish), for a step that has ended the holds that are due, and may have locked live units.
+    #[inline(always)]
+    pub(super) fn finish_in_step(self) -> Result<QuotaStates, Full> {
+        match self {
+            Self::Made(state) => Ok(QuotaStates::one(state)),
+            Self::Left(left) => left.finish_in_step(),
+        }
+    }
 }
 
 impl<C: Clock> LeftCharge<'_, C> {
@@ -58,6 +67,11 @@ impl<C: Clock> LeftCharge<'_, C> {
     #[inline(always)]
     pub(crate) fn finish(self) -> Result<QuotaStates, Full> {
         self.inner.charge_far(self.charges, self.fingerprint)
+    }
+
+    /// As [`finish`](Self::finish), for a step that has ended the holds that are due, and may have locked live units.
+    fn finish_in_step(self) -> Result<QuotaStates, Full> {
+        self.inner.charge_elsewhere(self.charges, self.fingerprint)
     }
 }
 
@@ -80,6 +94,19 @@ impl<C: Clock> Inner<C> {
     #[cold]
     #[inline(never)]
     fn charge_far(&self, charges: &[Charge<'_>], fingerprint: Fingerprint) -> Result<QuotaStates, Full> {
+        self.with_room(|| self.charge_elsewhere(charges, fingerprint))
+    }
+
+    /// Takes a step. If it has no room, it ends the holds that are due, and takes the step again if that made room.
+    pub(super) fn with_room<A>(&self, mut take: impl FnMut() -> Result<A, Full>) -> Result<A, Full> {
+        take().or_else(|Full| if self.end_due_holds() { take() } else { Err(Full) })
+    }
+
+    fn charge_elsewhere(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprint: Fingerprint,
+    ) -> Result<QuotaStates, Full> {
         if let [charge] = charges {
             if charge.counter().quota().quota().kind() == QuotaKind::Log {
                 return match self.charge_log(charge, fingerprint) {

@@ -6,6 +6,7 @@ use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter};
+use super::hold_ids::HoldIds;
 use super::live::LiveUnits;
 use super::logs::{LogGuards, Logs, StoredLog, log_entries, places, remove_log};
 use super::names::{NamedCounter, Names, Naming};
@@ -42,6 +43,7 @@ pub(super) struct Table {
     pub(super) names: Option<Names>,
     pub(super) logs: Logs,
     pub(super) live: LiveUnits,
+    pub(super) hold_ids: HoldIds,
 }
 
 /// How large a table may grow.
@@ -83,6 +85,7 @@ impl Table {
             names,
             logs: Logs::default(),
             live: LiveUnits::default(),
+            hold_ids: HoldIds::default(),
         }
     }
 

@@ -58,6 +58,11 @@ impl<C: Clock> Time<C> {
         }
     }
 
+    /// The reading by which holds live.
+    pub(super) fn steady(&self) -> Timestamp {
+        self.clock.steady_now()
+    }
+
     /// The reading by which room is made.
     pub(super) fn coarse(&self) -> Timestamp {
         clamp(self.clock.coarse_now())

@@ -8,6 +8,7 @@ mod conformance;
 mod fallback;
 mod hammer;
 mod hammer_kinds;
+mod holds;
 mod in_flight;
 mod keys;
 mod kinds;

@@ -1,0 +1,173 @@
+//! The ids of holds: what each is bound to, when it ends, and the answer that a repeated call gets.
+//!
+//! They are in one map under one lock, with a queue of their ends, and count against the cap of the table. Whoever has
+//! locked the map may lock live units and then the table, and nobody locks it after those.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::fingerprint::shrink;
+use super::live::LivePart;
+use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::hold::{HoldId, HoldLength, HoldStates, HoldTerms};
+use crate::{QuotaStates, Timestamp};
+
+/// How long the id of a settled hold is remembered, unless its length is shorter.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
+/// The ids of a store.
+#[derive(Default)]
+pub(super) struct HoldIds {
+    map: Mutex<IdMap>,
+    /// How many there are. A step without an id reads only this.
+    count: AtomicUsize,
+}
+
+/// The ids, locked.
+pub(super) struct IdGuard<'a> {
+    map: MutexGuard<'a, IdMap>,
+    count: &'a AtomicUsize,
+}
+
+/// The ids under the lock.
+#[derive(Default)]
+pub(super) struct IdMap {
+    holds: HashMap<HoldId, Box<StoredHold>>,
+    /// The ends of all of them.
+    ends: BTreeSet<(Timestamp, HoldId)>,
+    /// The reading of this step.
+    now: Timestamp,
+}
+
+/// What is remembered for an id.
+pub(super) struct StoredHold {
+    /// The digest of what it is bound to.
+    pub(super) binding: u128,
+    pub(super) phase: HoldPhase,
+    /// How many places of the cap it takes.
+    pub(super) places: usize,
+    length: HoldLength,
+    end: Timestamp,
+}
+
+/// What has become of a hold.
+pub(super) enum HoldPhase {
+    Live {
+        /// Its units in flight.
+        units: SmallVec<[LivePart; 1]>,
+        /// The answer to its reservation.
+        admitted: HoldStates,
+    },
+    /// With the answer to the call that settled it.
+    Settled(QuotaStates),
+}
+
+/// Returns how many places of the cap an id with these terms takes: twelve, and five for each part beyond the first.
+///
+/// A place is 31 bytes. An id takes 192 bytes, up to 115 of the map, which keeps the memory of four times as many as it
+/// has, and some 50 of the queue.
+pub(super) fn places(terms: &HoldTerms<'_>) -> usize {
+    let parts = terms.in_flight().len() + terms.charges().len();
+    12 + 5 * parts.saturating_sub(1)
+}
+
+impl HoldIds {
+    /// Returns whether there are any. If another thread has just added the first one, the answer may be that of before.
+    pub(super) fn any(&self) -> bool {
+        // Relaxed: the map is read under its lock.
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// A panic under the lock, in an allocation for example, leaves the map intact.
+    pub(super) fn lock(&self) -> IdGuard<'_> {
+        IdGuard { map: self.map.lock().unwrap_or_else(PoisonError::into_inner), count: &self.count }
+    }
+}
+
+impl IdMap {
+    /// Begins a step at this time. If the clock has stepped back, no hold is left longer than its length.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        if now < self.now {
+            for (id, hold) in &mut self.holds {
+                let latest = now + hold.length.duration();
+                if hold.end > latest {
+                    self.ends.remove(&(hold.end, *id));
+                    hold.end = latest;
+                    self.ends.insert((latest, *id));
+                }
+            }
+        }
+        self.now = now;
+    }
+
+    /// Removes a hold that has lived its length, or a settled id that was remembered long enough.
+    pub(super) fn take_due(&mut self) -> Option<StoredHold> {
+        let (end, id) = *self.ends.first()?;
+        if end > self.now {
+            return None;
+        }
+        self.ends.remove(&(end, id));
+        let hold = self.holds.remove(&id);
+        shrink(&mut self.holds);
+        hold.map(|hold| *hold)
+    }
+
+    pub(super) fn get(&self, id: HoldId) -> Option<&StoredHold> {
+        self.holds.get(&id).map(|hold| &**hold)
+    }
+
+    /// Remembers a hold that begins to live.
+    pub(super) fn insert(&mut self, terms: &HoldTerms<'_>, binding: u128, places: usize, phase: HoldPhase) {
+        let (id, length) = (terms.id(), terms.length());
+        let end = self.now + length.duration();
+        self.ends.insert((end, id));
+        self.holds.insert(id, Box::new(StoredHold { binding, phase, places, length, end }));
+    }
+
+    /// Starts the length of a hold again.
+    pub(super) fn renew(&mut self, id: HoldId, length: HoldLength) {
+        if let Some(hold) = self.holds.get_mut(&id) {
+            hold.length = length;
+        }
+        self.end_in(id, length.duration());
+    }
+
+    /// Remembers the answer that settled a hold.
+    pub(super) fn settle(&mut self, id: HoldId, answer: QuotaStates) {
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        hold.phase = HoldPhase::Settled(answer);
+        let remembered = hold.length.duration().min(REMEMBERED);
+        self.end_in(id, remembered);
+    }
+
+    fn end_in(&mut self, id: HoldId, duration: Duration) {
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        self.ends.remove(&(hold.end, id));
+        hold.end = self.now + duration;
+        self.ends.insert((hold.end, id));
+    }
+}
+
+impl Deref for IdGuard<'_> {
+    type Target = IdMap;
+
+    fn deref(&self) -> &IdMap {
+        &self.map
+    }
+}
+
+impl DerefMut for IdGuard<'_> {
+    fn deref_mut(&mut self) -> &mut IdMap {
+        &mut self.map
+    }
+}
+
+impl Drop for IdGuard<'_> {
+    fn drop(&mut self) {
+        self.count.store(self.map.holds.len(), Ordering::Relaxed);
+    }
+}

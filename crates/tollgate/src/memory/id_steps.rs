@@ -1,0 +1,246 @@
+//! Steps on holds with an id.
+//!
+//! Each locks the ids, reads the time, and ends the holds that are due. Then it locks the live units of its keys, and the
+//! table last.
+
+use smallvec::SmallVec;
+
+use super::fingerprint::Fingerprint;
+use super::hold_ids::{HoldPhase, IdGuard, IdMap, StoredHold, places};
+use super::live::{LiveGuards, LivePart, PLACES};
+use super::locked::Needs;
+use super::steps::Inner;
+use super::table::Table;
+use crate::charge::{Charge, digest};
+use crate::clock::Clock;
+use crate::hold::{HoldAdjustment, HoldAnswer, HoldStates, HoldStep, HoldTerms, InFlightCharge};
+use crate::in_flight::InFlightState;
+use crate::store::{Full, PerQuota, QuotaStates};
+
+/// The locked units in flight of some keys, before any are taken.
+struct LockedUnits<'a> {
+    keys: SmallVec<[Fingerprint; 1]>,
+    states: SmallVec<[InFlightState; 1]>,
+    asked: &'a [InFlightCharge<'a>],
+    guards: LiveGuards<'a>,
+}
+
+impl<C: Clock> Inner<C> {
+    pub(super) fn take_hold(&self, step: HoldStep<'_>) -> Result<HoldAnswer, Full> {
+        let (mut ids, _) = self.lock_ids();
+        match step {
+            HoldStep::Reserve(terms) => self.reserve(&mut ids, &terms),
+            HoldStep::Look(terms) => self.look_at(&terms).map(HoldAnswer::Decided),
+            HoldStep::Renew(terms) => Ok(self.renew(&mut ids, &terms)),
+            HoldStep::Settle(terms, adjustments) => self.settle(&mut ids, &terms, adjustments),
+            HoldStep::Reset(asked) => Ok(self.forget(&asked)),
+        }
+    }
+
+    /// Ends the holds that are due, if there are any. Returns whether there were.
+    pub(super) fn end_due_holds(&self) -> bool {
+        self.table.hold_ids.any() && self.lock_ids().1
+    }
+
+    /// Locks the ids, and ends the holds that are due. Returns whether there were any.
+    #[cold]
+    #[inline(never)]
+    fn lock_ids(&self) -> (IdGuard<'_>, bool) {
+        let mut ids = self.table.hold_ids.lock();
+        // Read under the lock, so that the readings of all steps are in the order of the steps.
+        ids.begin(self.time.steady());
+        let mut were_due = false;
+        while let Some(StoredHold { phase, places, .. }) = ids.take_due() {
+            were_due = true;
+            if let HoldPhase::Live { units, .. } = phase {
+                self.free(&mut self.lock_units(&units), &units);
+            }
+            self.table.give_back_counters(places);
+        }
+        (ids, were_due)
+    }
+
+    fn reserve(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> Result<HoldAnswer, Full> {
+        let binding = digest(&terms.binding());
+        if let Some(hold) = ids.get(terms.id()) {
+            return Ok(match &hold.phase {
+                _ if hold.binding != binding => HoldAnswer::Conflict,
+                HoldPhase::Live { admitted, .. } => HoldAnswer::Decided(admitted.clone().repeated()),
+                HoldPhase::Settled(_) => HoldAnswer::Ended,
+            });
+        }
+        let (in_flight, charges) = (terms.in_flight(), terms.charges());
+        if only_asks(in_flight) {
+            return self.look_at(terms).map(HoldAnswer::Decided);
+        }
+        let mut units = LockedUnits::new(&self.table, in_flight);
+        if !units.has_room() {
+            // The maps stay locked meanwhile: nobody takes or frees units of these keys.
+            let charged = self.deny(charges);
+            return Ok(HoldAnswer::Decided(HoldStates::new(units.states(), charged)));
+        }
+        let places = places(terms);
+        let charged = self.charge_with_places(charges, units.places() + places)?;
+        if !charged.is_admitted() {
+            return Ok(HoldAnswer::Decided(HoldStates::new(units.states(), charged)));
+        }
+        let parts = units.take();
+        let admitted = HoldStates::new(units.states(), charged);
+        drop(units);
+        let phase = HoldPhase::Live { units: parts, admitted: admitted.clone() };
+        ids.insert(terms, binding, places, phase);
+        Ok(HoldAnswer::Decided(admitted))
+    }
+
+    /// Answers as a reservation with an unknown id, but changes nothing.
+    fn look_at(&self, terms: &HoldTerms<'_>) -> Result<HoldStates, Full> {
+        let mut units = LockedUnits::new(&self.table, terms.in_flight());
+        let charged = if units.has_room() {
+            let further = units.places() + places(terms);
+            self.locked(terms.charges(), Needs::Room, |step| step.peek(further))?
+        } else {
+            self.lock(terms.charges()).look()
+        };
+        Ok(HoldStates::new(units.states(), charged))
+    }
+
+    fn renew(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> HoldAnswer {
+        let units = match live_units(ids, terms) {
+            Ok(units) => units,
+            Err(HoldAnswer::Settled(_)) => return HoldAnswer::Ended,
+            Err(answer) => return answer,
+        };
+        let mut guards = self.lock_units(&units);
+        let are_live = units.iter().all(|part| guards.of(part.fingerprint()).has(*part));
+        // Its charges live on, and so do its other units.
+        ids.renew(terms.id(), terms.length());
+        if are_live { HoldAnswer::Renewed { left: terms.length().duration() } } else { HoldAnswer::Lost }
+    }
+
+    fn settle(
+        &self,
+        ids: &mut IdMap,
+        terms: &HoldTerms<'_>,
+        adjustments: &[HoldAdjustment],
+    ) -> Result<HoldAnswer, Full> {
+        let units = match live_units(ids, terms) {
+            Ok(units) => units,
+            Err(answer) => return Ok(answer),
+        };
+        let mut guards = self.lock_units(&units);
+        let states = self.adjust(terms.charges(), adjustments)?;
+        self.free(&mut guards, &units);
+        ids.settle(terms.id(), states.clone());
+        Ok(HoldAnswer::Settled(states))
+    }
+
+    /// Adjusts charges, all or nothing. Each adjusted one has a state.
+    fn adjust(&self, charges: &[Charge<'_>], adjustments: &[HoldAdjustment]) -> Result<QuotaStates, Full> {
+        let units = |adjustment: &HoldAdjustment| match *adjustment {
+            HoldAdjustment::Keep => None,
+            HoldAdjustment::GiveBack { units, .. } => Some(units),
+            HoldAdjustment::Charge(units) | HoldAdjustment::ChargeUpTo(units) => Some(units),
+        };
+        let each = charges.iter().zip(adjustments);
+        let adjusted = each.filter_map(|(charge, adjustment)| {
+            Some((charge.counter().charge(units(adjustment)?), *adjustment))
+        });
+        let (charges, adjustments): (SmallVec<[Charge<'_>; 2]>, SmallVec<[HoldAdjustment; 2]>) =
+            adjusted.unzip();
+        if charges.is_empty() {
+            return Ok([].into_iter().collect());
+        }
+        self.locked(&charges, Needs::Room, |step| step.adjust(&adjustments))
+    }
+
+    /// Forgets the units in flight of a key, whoever holds them.
+    fn forget(&self, asked: &InFlightCharge<'_>) -> HoldAnswer {
+        let key = self.table.live_fingerprint(asked.in_flight(), asked.key());
+        let mut map = self.table.live.lock(key);
+        let units = map.forget(key);
+        if units > 0 {
+            self.table.give_back_counters(PLACES);
+        }
+        HoldAnswer::Forgotten { units }
+    }
+
+    fn lock_units(&self, units: &[LivePart]) -> LiveGuards<'_> {
+        self.table.live.lock_all(units.iter().map(LivePart::fingerprint))
+    }
+
+    fn free(&self, guards: &mut LiveGuards<'_>, units: &[LivePart]) {
+        for part in units {
+            if guards.of(part.fingerprint()).free(*part) {
+                self.table.give_back_counters(PLACES);
+            }
+        }
+    }
+}
+
+/// Returns whether a hold asks for no units in flight where it could: it takes and charges nothing, and is not remembered.
+fn only_asks(in_flight: &[InFlightCharge<'_>]) -> bool {
+    !in_flight.is_empty() && in_flight.iter().all(|asked| asked.units() == 0)
+}
+
+/// The units of a hold that lives, or the answer if it does not.
+fn live_units(ids: &IdMap, terms: &HoldTerms<'_>) -> Result<SmallVec<[LivePart; 1]>, HoldAnswer> {
+    let Some(hold) = ids.get(terms.id()) else { return Err(HoldAnswer::Expired) };
+    if hold.binding != digest(&terms.binding()) {
+        return Err(HoldAnswer::Conflict);
+    }
+    match &hold.phase {
+        HoldPhase::Live { units, .. } => Ok(units.clone()),
+        HoldPhase::Settled(states) => Err(HoldAnswer::Settled(states.clone())),
+    }
+}
+
+impl<'a> LockedUnits<'a> {
+    /// Locks the keys, and decides.
+    fn new(table: &'a Table, asked: &'a [InFlightCharge<'a>]) -> Self {
+        let keys = asked.iter().map(|asked| table.live_fingerprint(asked.in_flight(), asked.key()));
+        let keys: SmallVec<[Fingerprint; 1]> = keys.collect();
+        let mut guards = table.live.lock_all(keys.iter().copied());
+        let states = asked.iter().zip(&keys).enumerate().map(|(index, (charge, key))| {
+            // Units of one key add up.
+            let earlier = asked.iter().zip(&keys).take(index).filter(|(_, other)| *other == key);
+            let earlier: u32 = earlier.map(|(charge, _)| charge.units().min(1 << 20)).sum();
+            let live = guards.of(*key).units(*key).saturating_add(earlier);
+            InFlightState::decide(charge.in_flight().in_flight(), live, charge.units())
+        });
+        let states = states.collect();
+        Self { keys, states, asked, guards }
+    }
+
+    fn has_room(&self) -> bool {
+        self.states.iter().all(InFlightState::has_room)
+    }
+
+    /// Returns how many places of the cap they take: those of keys without live units. No units get the answer of one.
+    fn places(&mut self) -> usize {
+        let only_asks = only_asks(self.asked);
+        let taken = self.asked.iter().zip(&self.keys).filter(|(asked, _)| asked.units() > 0 || only_asks);
+        let mut new: SmallVec<[Fingerprint; 1]> = SmallVec::new();
+        for (_, key) in taken {
+            if self.guards.of(*key).units(*key) == 0 && !new.contains(key) {
+                new.push(*key);
+            }
+        }
+        PLACES * new.len()
+    }
+
+    /// Takes the units, for which there is room.
+    fn take(&mut self) -> SmallVec<[LivePart; 1]> {
+        let mut taken = SmallVec::new();
+        for ((asked, key), state) in self.asked.iter().zip(&self.keys).zip(&mut self.states) {
+            if asked.units() > 0 {
+                taken.push(self.guards.of(*key).add(*key, asked.units()));
+                *state = state.taken(asked.units());
+            }
+        }
+        taken
+    }
+
+    fn states(&self) -> PerQuota<InFlightState> {
+        self.states.iter().copied().collect()
+    }
+}
