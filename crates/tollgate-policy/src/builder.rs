@@ -1,13 +1,13 @@
 //! Policies built in code, with the same rules as in a file.
 
 use thiserror::Error;
-use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
+use tollgate::{CountDenied, InFlight, OnStoreFailure, PolicyInFlight, PolicyQuota, Quota};
 
 use crate::limit::{QuotaLists, QuotaSpecs};
 use crate::policy::candidate_name;
 use crate::{
     Attributes, Condition, Conditions, Cost, HeaderFormats, Identity, LimitAttribute, Mode, OnMissingKey,
-    Pattern, Policy, PolicyKind, Position, Test,
+    Overrun, Pattern, Policy, PolicyKind, Position, Test,
 };
 
 /// A builder of policies: see [`Policy::builder`].
@@ -16,6 +16,7 @@ pub struct PolicyBuilder {
     pub(crate) policy: Policy,
     quotas: Vec<(Quota, Option<LimitAttribute>)>,
     candidates: Vec<(Quota, Option<LimitAttribute>)>,
+    in_flight: Option<InFlight>,
     count_denied: CountDenied,
 }
 
@@ -60,6 +61,9 @@ pub enum PolicyError {
         /// The second of the two.
         second: Box<Quota>,
     },
+    /// A denial charges something of a policy whose units in flight no denial can charge.
+    #[error("policy `{0}`: `count_denied` and `overdraft` charge denials, and a limit in flight cannot")]
+    CountDeniedInFlight(Box<str>),
 }
 
 impl Policy {
@@ -95,12 +99,13 @@ impl Policy {
             cost: Cost::Asked,
             quotas: QuotaLists::default(),
             overrides: [].into(),
+            overrun: Overrun::Charge,
             on_store_failure: OnStoreFailure::Open,
             headers: HeaderFormats::default(),
             deny_status: 429,
         };
         let (quotas, candidates) = (Vec::new(), Vec::new());
-        PolicyBuilder { policy, quotas, candidates, count_denied: CountDenied::No }
+        PolicyBuilder { policy, quotas, candidates, in_flight: None, count_denied: CountDenied::No }
     }
 }
 
@@ -202,6 +207,19 @@ impl PolicyBuilder {
         self
     }
 
+    /// Limits how many units of a key are in flight at once. Requests need a [hold](crate::PolicyLimiter::reserve) then.
+    #[must_use]
+    pub fn in_flight(self, in_flight: InFlight) -> Self {
+        Self { in_flight: Some(in_flight), ..self }
+    }
+
+    /// Sets what settling a hold charges for a cost above the reserved one.
+    #[must_use]
+    pub fn overrun(mut self, overrun: Overrun) -> Self {
+        self.policy.overrun = overrun;
+        self
+    }
+
     /// Sets whether denied requests are charged. The last call of this and [`overdraft`](Self::overdraft) holds.
     #[must_use]
     pub fn count_denied(mut self, count_denied: CountDenied) -> Self {
@@ -278,10 +296,10 @@ impl PolicyBuilder {
     ///
     /// If the name is not allowed, an attribute's name is empty or too long, a list of a condition or key is empty, the
     /// status of a denial is not that of an error, the minimum cost is above the maximum, the limit for a missing
-    /// attribute is above the highest, a policy that counts has no quota, or two quotas have the same kind,
-    /// window, anchor and zone.
+    /// attribute is above the highest, a policy that counts has neither a quota nor a limit in flight, denials are charged
+    /// next to a limit in flight, or two quotas have the same kind, window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
-        let Self { policy, quotas, candidates, count_denied } = self;
+        let Self { policy, quotas, candidates, in_flight, count_denied } = self;
         if !Policy::is_name(&policy.name) {
             return Err(PolicyError::Name);
         }
@@ -303,9 +321,15 @@ impl PolicyBuilder {
         if !(400..=599).contains(&policy.deny_status) {
             return Err(PolicyError::DenyStatus { policy: policy.name, status: policy.deny_status });
         }
-        if quotas.is_empty() && policy.kind == PolicyKind::Count {
+        if quotas.is_empty() && in_flight.is_none() && policy.kind == PolicyKind::Count {
             return Err(PolicyError::NoQuota(policy.name));
         }
+        if in_flight.is_some() && count_denied != CountDenied::No {
+            return Err(PolicyError::CountDeniedInFlight(policy.name));
+        }
+        let in_flight = in_flight.map(|in_flight| {
+            PolicyInFlight::new(&policy.name, in_flight).with_on_store_failure(policy.on_store_failure)
+        });
         let under = |name: &str, quotas: Vec<(Quota, Option<LimitAttribute>)>| {
             let quotas = quotas.into_iter().map(|(quota, limit)| {
                 let quota = PolicyQuota::new(name, quota)
@@ -316,7 +340,7 @@ impl PolicyBuilder {
             distinct(quotas.collect())
         };
         let quotas = QuotaLists {
-            enforced: under(&policy.name, quotas)?,
+            enforced: under(&policy.name, quotas)?.with_in_flight(in_flight),
             candidates: under(&candidate_name(&policy.name), candidates)?,
         };
         Ok(Policy { quotas, ..policy })

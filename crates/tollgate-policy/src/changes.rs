@@ -8,7 +8,7 @@ use tollgate::CountDenied;
 #[cfg(feature = "file")]
 use crate::Config;
 use crate::overrides::OverrideRule;
-use crate::{Policies, Policy, PolicyKind, Printable, QuotaSpec};
+use crate::{Policies, Policy, PolicyKind, Printable};
 
 /// The changes between two files, in few words.
 ///
@@ -139,10 +139,11 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
         ("exempt", before.is_exempt().to_string(), after.is_exempt().to_string()),
         ("deny", denies(before).to_string(), denies(after).to_string()),
         ("mode", before.mode.to_string(), after.mode.to_string()),
-        ("quotas", quotas(before.quota_specs()), quotas(after.quota_specs())),
-        ("candidate", quotas(before.candidate_specs()), quotas(after.candidate_specs())),
+        ("quotas", listed(before.written_limits()), listed(after.written_limits())),
+        ("candidate", listed(before.written_candidates()), listed(after.written_candidates())),
         denials("count_denied", CountDenied::Yes),
         denials("overdraft", CountDenied::Overdraft),
+        ("overrun", before.overrun.to_string(), after.overrun.to_string()),
         ("on_missing_key", before.on_missing_key.to_string(), after.on_missing_key.to_string()),
         ("on_store_failure", before.on_store_failure.to_string(), after.on_store_failure.to_string()),
         ("headers", before.headers.to_string(), after.headers.to_string()),
@@ -160,13 +161,12 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
 fn overrides(policy: &Policy) -> impl Iterator<Item = (&OverrideRule, Vec<String>)> {
     policy.overrides.iter().map(|over| {
         let lists = over.lists.iter().flat_map(|list| [&list.enforced, &list.candidates]);
-        (&over.rule, lists.map(|specs| quotas(specs.iter())).collect())
+        (&over.rule, lists.map(|specs| listed(specs.written())).collect())
     })
 }
 
-fn quotas<'a>(specs: impl Iterator<Item = QuotaSpec<'a>>) -> String {
-    let written: Vec<String> = specs.map(|rule| rule.to_string()).collect();
-    format!("[{}]", written.join(", "))
+fn listed(written: impl Iterator<Item = String>) -> String {
+    format!("[{}]", written.collect::<Vec<_>>().join(", "))
 }
 
 /// One difference after another, with `; ` between them.

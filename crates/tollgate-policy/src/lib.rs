@@ -78,6 +78,7 @@ mod overlap;
 mod overlap_index;
 #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
 mod overrides;
+mod overrun;
 mod policies;
 mod policy;
 #[cfg(feature = "file")]
@@ -105,14 +106,16 @@ pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
-    AskedCheck, CheckError, Ground, MarkedCharge, Matching, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, Tally, TogetherError,
-    TrialAnswer, TrialDecision, TrialTally, WhenFull,
+    AskedCheck, AskedHold, CheckError, Ground, HoldPart, HoldSettlement, HoldTally, InFlightPart,
+    InFlightStanding, MarkedCharge, Matching, PolicyDecision, PolicyHold, PolicyLimiter, PolicySet,
+    QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, RenewAnswer, ReserveAnswer,
+    SettleAnswer, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::list::List;
 pub use self::matched::{MatchedPolicies, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};
 pub use self::overlap_index::OverlapIndex;
 pub use self::overrides::{Override, OverrideTable};
+pub use self::overrun::Overrun;
 pub use self::policies::{Policies, UnmatchedRequests};
 pub use self::policy::{Mode, OnMissingKey, Policy, PolicyKind};
 #[cfg(feature = "file")]

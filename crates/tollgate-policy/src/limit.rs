@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thiserror::Error;
-use tollgate::PolicyQuota;
+use tollgate::{PolicyInFlight, PolicyQuota};
 
 use crate::cost::number;
 use crate::scalar::Scalar;
@@ -89,6 +89,8 @@ pub(crate) struct QuotaSpecs {
     pub(crate) quotas: Box<[PolicyQuota]>,
     /// For each quota, the attribute that sets its limit. Empty if there is none, as is usual.
     limits: Box<[Option<LimitAttribute>]>,
+    /// The limit in flight, whose units are taken together with the charges.
+    pub(crate) in_flight: Option<PolicyInFlight>,
 }
 
 /// Quotas that are charged together, all or nothing, and candidates that might replace them.
@@ -96,7 +98,7 @@ pub(crate) struct QuotaSpecs {
 pub(crate) struct QuotaLists {
     pub(crate) enforced: QuotaSpecs,
     /// Counted on separate counters: with the same windows, a candidate would otherwise use up the quota that it might
-    /// replace.
+    /// replace. A limit in flight on trial takes no units, and is asked about the policy's own ones.
     pub(crate) candidates: QuotaSpecs,
 }
 
@@ -173,11 +175,29 @@ impl<'a> QuotaSpec<'a> {
     }
 }
 
+impl QuotaLists {
+    /// Returns whether it limits units in flight, on trial or not.
+    pub(crate) const fn has_in_flight(&self) -> bool {
+        self.enforced.in_flight.is_some() || self.candidates.in_flight.is_some()
+    }
+}
+
 impl QuotaSpecs {
     pub(crate) fn new(specs: Vec<(PolicyQuota, Option<LimitAttribute>)>) -> Self {
         let (quotas, limits): (Vec<_>, Vec<_>) = specs.into_iter().unzip();
         let is_any = limits.iter().any(Option::is_some);
-        Self { quotas: quotas.into(), limits: if is_any { limits.into() } else { [].into() } }
+        let limits = if is_any { limits.into() } else { [].into() };
+        Self { quotas: quotas.into(), limits, in_flight: None }
+    }
+
+    pub(crate) fn with_in_flight(self, in_flight: Option<PolicyInFlight>) -> Self {
+        Self { in_flight, ..self }
+    }
+
+    /// Returns its limits as they are written in a file: the quotas, then the limit in flight.
+    pub(crate) fn written(&self) -> impl Iterator<Item = String> {
+        let in_flight = self.in_flight.iter().map(|in_flight| in_flight.in_flight().to_string());
+        self.iter().map(|quota| quota.to_string()).chain(in_flight)
     }
 
     /// Returns whether attributes set limits.

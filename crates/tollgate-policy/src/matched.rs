@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{Charge, Key, PolicyQuota};
+use tollgate::{Charge, InFlightCharge, Key, PolicyInFlight, PolicyQuota};
 
 use crate::cost::CostError;
 use crate::limit::QuotaLists;
@@ -180,6 +180,8 @@ pub(crate) struct Entry<'a> {
 struct LimitedQuotas {
     enforced: Box<[PolicyQuota]>,
     candidates: Box<[PolicyQuota]>,
+    in_flight: Option<PolicyInFlight>,
+    candidate_in_flight: Option<PolicyInFlight>,
     /// Where the policy has them, if they are of two lists: those that decide, and candidates.
     places: Option<[Box<[QuotaPlace]>; 2]>,
 }
@@ -278,6 +280,7 @@ pub(crate) struct AppliedList {
 pub struct Trial<'a> {
     entry: &'a Entry<'a>,
     quotas: &'a [PolicyQuota],
+    in_flight: Option<&'a PolicyInFlight>,
     kind: TrialKind,
 }
 
@@ -300,6 +303,18 @@ impl<'a> MatchedPolicies<'a> {
         self.deciding().flat_map(|entry| entry.charges(entry.quotas()))
     }
 
+    /// Returns the units in flight that a hold of so many takes together with these charges, all or nothing.
+    pub fn in_flight(&self, units: u32) -> impl Iterator<Item = InFlightCharge<'_>> {
+        self.deciding()
+            .filter_map(move |entry| Some(InFlightCharge::new(entry.in_flight()?, &entry.key, units)))
+    }
+
+    /// Returns the first policy of those that decide that has a limit in flight.
+    #[inline]
+    pub(crate) fn limits_in_flight(&self) -> Option<&'a Policy> {
+        self.deciding().find(|entry| entry.in_flight().is_some()).map(|entry| entry.policy)
+    }
+
     /// Returns the entries whose quotas decide.
     pub(crate) fn deciding(&self) -> impl Iterator<Item = &Entry<'a>> {
         self.entries.iter().filter(|entry| entry.policy.mode() == Mode::Enforce)
@@ -309,10 +324,11 @@ impl<'a> MatchedPolicies<'a> {
     pub fn trials(&self) -> impl Iterator<Item = Trial<'_>> {
         self.entries.iter().flat_map(|entry| {
             let is_shadow = entry.policy.mode() == Mode::Shadow;
-            let shadow = is_shadow.then_some((entry.quotas(), TrialKind::Shadow));
-            let lists = shadow.into_iter().chain([(entry.candidates(), TrialKind::Candidate)]);
-            let lists = lists.filter(|(quotas, _)| !quotas.is_empty());
-            lists.map(move |(quotas, kind)| Trial { entry, quotas, kind })
+            let shadow = is_shadow.then(|| (entry.quotas(), entry.in_flight(), TrialKind::Shadow));
+            let candidates = (entry.candidates(), entry.candidate_in_flight(), TrialKind::Candidate);
+            let lists = shadow.into_iter().chain([candidates]);
+            let lists = lists.filter(|(quotas, in_flight, _)| !quotas.is_empty() || in_flight.is_some());
+            lists.map(move |(quotas, in_flight, kind)| Trial { entry, quotas, in_flight, kind })
         })
     }
 
@@ -379,7 +395,7 @@ impl<'a> Entry<'a> {
 impl LimitedQuotas {
     /// Returns `None` if no attribute sets a limit, as is usual.
     fn of<V: View>(quotas: &QuotaLists, view: &V) -> Result<Option<Box<Self>>, LimitError> {
-        let QuotaLists { enforced, candidates } = quotas;
+        let QuotaLists { enforced, candidates, .. } = quotas;
         if !enforced.are_limited_by_requests() && !candidates.are_limited_by_requests() {
             return Ok(None);
         }
@@ -389,10 +405,12 @@ impl LimitedQuotas {
             // A trial lets no request fail.
             candidates => candidates.unwrap_or_default(),
         };
-        Ok(Some(Box::new(Self { enforced, candidates, places: None })))
+        let (in_flight, candidate_in_flight) = in_flight_of(quotas);
+        Ok(Some(Box::new(Self { enforced, candidates, in_flight, candidate_in_flight, places: None })))
     }
 
-    /// Returns the quotas of two lists together. Of two with the same counters, the one with the lower limit stays.
+    /// Returns the quotas of two lists together. Of two with the same counters, and of two limits in flight, the one with
+    /// the lower limit stays.
     fn stricter(lists: [(ListPlace, &QuotaLists, Option<Box<Self>>); 2]) -> Box<Self> {
         let (mut decide, mut tried) = (Vec::new(), Vec::new());
         for (list, QuotaLists { enforced, candidates }, limited) in &lists {
@@ -405,8 +423,25 @@ impl LimitedQuotas {
         let (places, enforced): (Vec<_>, Vec<_>) = decide.into_iter().unzip();
         let (places_of_candidates, candidates): (Vec<_>, Vec<_>) = tried.into_iter().unzip();
         let places = Some([places.into(), places_of_candidates.into()]);
-        Box::new(Self { enforced: enforced.into(), candidates: candidates.into(), places })
+        let (in_flight, candidate_in_flight) = lists.iter().map(|(_, list, _)| in_flight_of(list)).unzip();
+        Box::new(Self {
+            enforced: enforced.into(),
+            candidates: candidates.into(),
+            in_flight: lower(in_flight),
+            candidate_in_flight: lower(candidate_in_flight),
+            places,
+        })
     }
+}
+
+/// The limits in flight of a list: the one that decides, and the one on trial.
+fn in_flight_of(quotas: &QuotaLists) -> (Option<PolicyInFlight>, Option<PolicyInFlight>) {
+    (quotas.enforced.in_flight.clone(), quotas.candidates.in_flight.clone())
+}
+
+/// The one with the lower limit.
+fn lower(limits: Vec<Option<PolicyInFlight>>) -> Option<PolicyInFlight> {
+    limits.into_iter().flatten().min_by_key(|in_flight| in_flight.in_flight().limit())
 }
 
 /// Adds the quotas of a list, unless one with the same counters has a limit as low; of equal limits, a burst as low.
@@ -430,6 +465,18 @@ impl Entry<'_> {
 
     fn candidates(&self) -> &[PolicyQuota] {
         self.limited.as_ref().map_or(&self.quotas.candidates.quotas, |limited| &limited.candidates)
+    }
+
+    /// The limit in flight whose units are taken.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> Option<&PolicyInFlight> {
+        let listed = || self.quotas.enforced.in_flight.as_ref();
+        self.limited.as_ref().map_or_else(listed, |limited| limited.in_flight.as_ref())
+    }
+
+    fn candidate_in_flight(&self) -> Option<&PolicyInFlight> {
+        let listed = || self.quotas.candidates.in_flight.as_ref();
+        self.limited.as_ref().map_or_else(listed, |limited| limited.candidate_in_flight.as_ref())
     }
 
     /// Returns where the policy has the quotas that are charged.
@@ -479,6 +526,12 @@ impl<'a> Trial<'a> {
     /// Returns the charges, all or nothing.
     pub fn charges(&self) -> impl Iterator<Item = Charge<'a>> + use<'a> {
         self.entry.charges(self.quotas)
+    }
+
+    /// Returns the units in flight that a hold of so many is looked at for: a trial never takes them.
+    #[must_use]
+    pub fn in_flight(&self, units: u32) -> Option<InFlightCharge<'a>> {
+        Some(InFlightCharge::new(self.in_flight?, &self.entry.key, units))
     }
 
     /// The quotas of the charges as the policies have them: if an attribute says a limit, that of the quota is the most

@@ -1,6 +1,6 @@
 //! Overrides: other quotas for some requests of a policy.
 
-use tollgate::PolicyQuota;
+use tollgate::{PolicyInFlight, PolicyQuota};
 
 use crate::index::Table;
 use crate::limit::QuotaLists;
@@ -88,6 +88,21 @@ impl Override {
     /// Returns its lists of quotas, each of which replaces the policy's. A table has each of its lists once.
     pub fn quotas(&self) -> impl Iterator<Item = &[PolicyQuota]> {
         self.lists.iter().map(|list| list.enforced.quotas.as_ref())
+    }
+
+    /// Returns the limit in flight of each of its lists, in the order of [`quotas`](Self::quotas).
+    pub fn in_flight(&self) -> impl Iterator<Item = Option<&PolicyInFlight>> {
+        self.lists.iter().map(|list| list.enforced.in_flight.as_ref())
+    }
+
+    /// Returns the limits of all its lists, as they are written in a file, with the limits in flight.
+    pub fn written_limits(&self) -> impl Iterator<Item = String> {
+        self.lists.iter().flat_map(|list| list.enforced.written())
+    }
+
+    /// Returns the limits that are tried out, of all its lists, as they are written in a file, with the limits in flight.
+    pub fn written_candidates(&self) -> impl Iterator<Item = String> {
+        self.lists.iter().flat_map(|list| list.candidates.written())
     }
 
     /// Returns its lists of quotas that are tried out where it counts.

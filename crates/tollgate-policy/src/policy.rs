@@ -3,7 +3,7 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
+use tollgate::{CountDenied, InFlight, OnStoreFailure, PolicyInFlight, PolicyQuota, Quota};
 use tollgate_http::HeaderFormats;
 
 use crate::implied::implies;
@@ -13,8 +13,8 @@ use crate::overlap::overlap;
 use crate::overrides::ListPlace;
 use crate::reading::Readings;
 use crate::{
-    Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaSpec,
-    SentReading, UndecidedValue, UnknownValue, View,
+    Condition, Conditions, Cost, Identity, Override, Overrun, PolicyBuilder, PolicyError, Position,
+    QuotaSpec, SentReading, UndecidedValue, UnknownValue, View,
 };
 
 /// The name under which a policy's candidates are counted; no policy can have it.
@@ -40,6 +40,7 @@ pub struct Policy {
     pub(crate) cost: Cost,
     pub(crate) quotas: QuotaLists,
     pub(crate) overrides: Box<[Override]>,
+    pub(crate) overrun: Overrun,
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) headers: HeaderFormats,
     pub(crate) deny_status: u16,
@@ -136,14 +137,31 @@ impl Policy {
     ///
     /// If the name is invalid, there is no quota, or two quotas have the same kind, window, anchor and zone.
     pub fn of_caller(name: &str, quotas: impl IntoIterator<Item = Quota>) -> Result<Self, PolicyError> {
+        Self::of_caller_with(name, quotas, None)
+    }
+
+    /// Like [`of_caller`](Self::of_caller), with a limit in flight, if one is given. Then it needs no quota.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`of_caller`](Self::of_caller).
+    pub fn of_caller_with(
+        name: &str,
+        quotas: impl IntoIterator<Item = Quota>,
+        in_flight: Option<InFlight>,
+    ) -> Result<Self, PolicyError> {
         let builder = Self::builder(name).key(Identity::Every);
+        let builder = in_flight.into_iter().fold(builder, PolicyBuilder::in_flight);
         let mut policy = quotas.into_iter().fold(builder, PolicyBuilder::quota).build()?;
         policy.name = [name, OF_CALLER].concat().into();
+        let in_flight = in_flight.map(|in_flight| {
+            PolicyInFlight::new(&policy.name, in_flight).with_on_store_failure(policy.on_store_failure)
+        });
         let enforced = policy.quotas.enforced.quotas.iter().map(|quota| {
             let quota = PolicyQuota::new(&policy.name, quota.quota().clone());
             (quota.with_on_store_failure(policy.on_store_failure), None)
         });
-        policy.quotas.enforced = QuotaSpecs::new(enforced.collect());
+        policy.quotas.enforced = QuotaSpecs::new(enforced.collect()).with_in_flight(in_flight);
         Ok(policy)
     }
 
@@ -243,6 +261,41 @@ impl Policy {
     /// Returns the same quotas as they are written in a file.
     pub fn quota_specs(&self) -> impl Iterator<Item = QuotaSpec<'_>> {
         self.quotas.enforced.iter()
+    }
+
+    /// Returns the limit in flight where no override holds. A [check](crate::CheckError::NeedsHold) cannot meet it.
+    #[must_use]
+    pub const fn in_flight(&self) -> Option<&PolicyInFlight> {
+        self.quotas.enforced.in_flight.as_ref()
+    }
+
+    /// Returns the limit in flight that is only tried out, where no override holds.
+    #[must_use]
+    pub const fn candidate_in_flight(&self) -> Option<&PolicyInFlight> {
+        self.quotas.candidates.in_flight.as_ref()
+    }
+
+    /// Returns whether any of its lists, also those of overrides and candidates, has a limit in flight.
+    #[must_use]
+    pub fn has_in_flight(&self) -> bool {
+        let mut lists = [&self.quotas].into_iter().chain(self.overrides.iter().flat_map(|over| &over.lists));
+        lists.any(QuotaLists::has_in_flight)
+    }
+
+    /// Returns what is limited where no override holds, as it is written in a file: the quotas, then the limit in flight.
+    pub fn written_limits(&self) -> impl Iterator<Item = String> {
+        self.quotas.enforced.written()
+    }
+
+    /// Returns the candidates where no override holds, as they are written in a file, with the limit in flight.
+    pub fn written_candidates(&self) -> impl Iterator<Item = String> {
+        self.quotas.candidates.written()
+    }
+
+    /// Returns what settling a hold charges for a cost above the reserved one.
+    #[must_use]
+    pub const fn overrun(&self) -> Overrun {
+        self.overrun
     }
 
     /// Returns the candidates where no override holds: counted after the decision, on separate counters.

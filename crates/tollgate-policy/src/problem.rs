@@ -30,6 +30,18 @@ pub enum PolicyProblem {
         /// The quota that repeats its window, likewise.
         second: Box<str>,
     },
+    /// Two limits in flight in one list.
+    #[error("a policy has one limit in flight, and the first is at {first}: keep one of them")]
+    SecondInFlight {
+        /// The place of the first one.
+        first: Position,
+    },
+    /// A limit in flight with its limit from an attribute.
+    #[error("no attribute can set a limit in flight: write the limit itself, such as 20~in_flight")]
+    InFlightOfAttribute,
+    /// A denial charges something next to a limit in flight.
+    #[error("remove `{0}`: a denial cannot charge the units in flight that this policy limits")]
+    DenialsInFlight(&'static str),
     /// An invalid network.
     #[error("network `{0}`: {1}")]
     Network(Box<str>, NetworkError),

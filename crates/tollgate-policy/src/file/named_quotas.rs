@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use schemars::json_schema;
-use tollgate::Quota;
 use tollgate_yaml::{At, FilePlace, FromNode, Node, Position, ProblemKind, Problems, schema};
 
-use super::quotas::{QuotaList, WrittenQuota};
+use super::quotas::{QuotaList, WrittenLimit};
 use crate::problem::PolicyProblem;
 
 /// Names or values, each with its quotas, in the order in which they are written.
@@ -60,13 +59,11 @@ impl NamedQuotas {
             let column = line.chars().count() - quotas.chars().count() + 1;
             let quotas = match quotas.trim() {
                 "unlimited" => Ok(Vec::new()),
-                quotas => Quota::list(quotas).map_err(PolicyProblem::Quota),
+                limits => WrittenLimit::list(limits).map_err(PolicyProblem::Quota),
             };
-            let quotas = problems.take(at(column), quotas).unwrap_or_default().into_iter().map(|quota| {
-                let written = quota.to_string().into();
-                At { at: at(column), end: at(column), value: WrittenQuota { quota, limit: None, written } }
-            });
-            let value = QuotaList::of(quotas.collect(), problems);
+            let limits = problems.take(at(column), quotas).unwrap_or_default().into_iter();
+            let limits = limits.map(|value| At { at: at(column), end: at(column), value });
+            let value = QuotaList::of(limits.collect(), problems);
             named.push((name, At { at: at(1), end: at(column), value }));
         }
         Self(named)

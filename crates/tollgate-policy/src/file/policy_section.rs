@@ -5,7 +5,7 @@ use tollgate_yaml::{OneOrMany, WrittenText, section};
 use super::named_quotas::{FileBeside, NamedQuotas};
 use super::quotas::{PolicyQuotas, QuotaList};
 use super::values::{FailureWord, FormatWords, RawCost, Share, Status};
-use crate::{Conditions, Identity, Mode, OnMissingKey};
+use crate::{Conditions, Identity, Mode, OnMissingKey, Overrun};
 
 section! {
     /// A named rule: what it matches, its key and its quotas.
@@ -19,7 +19,8 @@ section! {
         "match" conditions: Conditions,
         /// The key: an attribute, several together, the first that a request has, or `global`.
         "key" key: Identity,
-        /// The quotas, such as 100/1m, 10/1s~burst:20 or 100/1m~log, all or nothing; or `unlimited`.
+        /// The quotas, such as 100/1m, 10/1s~burst:20 or 100/1m~log, and at most one limit in flight, such as 20~in_flight,
+        /// all or nothing; or `unlimited`.
         "quotas" quotas: PolicyQuotas,
         /// Quotas on trial: they are counted after the decision and never change it.
         "candidate" candidate: QuotaList,
@@ -38,6 +39,8 @@ section! {
         /// Whether any cost is admitted while a unit is left, and every request is charged, whatever the verdict: for
         /// costs that are known only afterwards. `count_denied` cannot be given with it.
         "overdraft" overdraft: bool,
+        /// What settling a hold charges beyond the reserved cost: all of it, or, with `cap`, what the limit has room for.
+        "overrun" overrun: Overrun,
         /// The handling of requests without a key attribute.
         "on_missing_key" on_missing_key: OnMissingKey,
         /// What happens while the store cannot answer.

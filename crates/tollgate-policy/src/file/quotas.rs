@@ -1,7 +1,7 @@
 //! Quotas as they are written.
 
 use schemars::json_schema;
-use tollgate::{Quota, QuotaError};
+use tollgate::{InFlight, PolicyInFlight, Quota, QuotaError};
 use tollgate_yaml::{
     At, FromNode, Node, NodeValue, Position, ProblemKind, Problems, WrittenText, schema, section,
 };
@@ -10,9 +10,19 @@ use super::values::Limit;
 use crate::problem::PolicyProblem;
 use crate::{Attributes, LimitAttribute, OnMissingLimit};
 
-/// Quotas, all or nothing; none only where `unlimited` is written. No two have the same windows and kind.
+/// Limits, all or nothing; none only where `unlimited` is written. No two quotas have the same windows and kind.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct QuotaList(pub(crate) Vec<At<WrittenQuota>>);
+pub(crate) struct QuotaList {
+    pub(crate) quotas: Vec<At<WrittenQuota>>,
+    pub(crate) in_flight: Option<At<InFlight>>,
+}
+
+/// One limit of a list.
+#[derive(Debug, Clone)]
+pub(crate) enum WrittenLimit {
+    Quota(WrittenQuota),
+    InFlight(InFlight),
+}
 
 /// A policy's quotas: written out, or those of a tier.
 #[derive(Debug)]
@@ -68,33 +78,43 @@ impl FromNode for QuotaList {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         const EXPECTED: &str = "quotas such as [10/1s, 100/1m], or unlimited";
         let nodes = match &node.value {
-            NodeValue::Scalar { text, .. } if text.as_ref() == "unlimited" => return Some(Self(Vec::new())),
+            NodeValue::Scalar { text, .. } if text.as_ref() == "unlimited" => return Some(Self::default()),
             NodeValue::Scalar { .. } | NodeValue::Mapping(_) => std::slice::from_ref(node),
             _ => problems.take(node.at, node.list(EXPECTED))?,
         };
         if nodes.is_empty() {
             problems.add(node.at, ProblemKind::Empty("quota (or `unlimited` in place of the list)"));
         }
-        let quotas: Vec<_> = nodes.iter().flat_map(|node| quotas(node, problems)).collect();
+        let limits: Vec<_> = nodes.iter().flat_map(|node| limits(node, problems)).collect();
         // An empty list means unlimited, and these are not.
-        (!quotas.is_empty()).then(|| Self::of(quotas, problems))
+        (!limits.is_empty()).then(|| Self::of(limits, problems))
     }
 }
 
 impl QuotaList {
-    /// These quotas, without those that would count the same units on the same counter as another.
-    pub(crate) fn of(quotas: Vec<At<WrittenQuota>>, problems: &mut Problems) -> Self {
-        let mut list: Vec<At<WrittenQuota>> = Vec::with_capacity(quotas.len());
-        for quota in quotas {
-            match list.iter().find(|first| first.value.quota.has_series_of(&quota.value.quota)) {
-                Some(first) => {
-                    let (first, second) = (first.value.written.clone(), quota.value.written);
-                    problems.add(quota.at, PolicyProblem::SameWindow { first, second });
-                }
-                None => list.push(quota),
+    /// These limits, without those that would count the same units on the same counter as another.
+    pub(crate) fn of(limits: Vec<At<WrittenLimit>>, problems: &mut Problems) -> Self {
+        let mut list = Self::default();
+        for At { at, end, value } in limits {
+            match value {
+                WrittenLimit::Quota(value) => list.add_quota(At { at, end, value }, problems),
+                WrittenLimit::InFlight(value) => match &list.in_flight {
+                    Some(first) => problems.add(at, PolicyProblem::SecondInFlight { first: first.at }),
+                    None => list.in_flight = Some(At { at, end, value }),
+                },
             }
         }
-        Self(list)
+        list
+    }
+
+    fn add_quota(&mut self, quota: At<WrittenQuota>, problems: &mut Problems) {
+        match self.quotas.iter().find(|first| first.value.quota.has_series_of(&quota.value.quota)) {
+            Some(first) => {
+                let (first, second) = (first.value.written.clone(), quota.value.written);
+                problems.add(quota.at, PolicyProblem::SameWindow { first, second });
+            }
+            None => self.quotas.push(quota),
+        }
     }
 }
 
@@ -145,6 +165,10 @@ impl RawQuota {
             problems.add(word.at, PolicyProblem::LimitRange);
         }
         let At { at: window_at, value: WrittenText { text, written }, .. } = self.window?;
+        if text.contains(PolicyInFlight::SERIES) {
+            problems.add(window_at, PolicyProblem::InFlightOfAttribute);
+            return None;
+        }
         // Windows are what they are under any limit.
         let quota: Result<Quota, QuotaError> = format!("{}/{text}", max.unwrap_or(1)).parse();
         // The error repeats its text, of which the limit is written elsewhere.
@@ -158,25 +182,56 @@ impl RawQuota {
     }
 }
 
-/// The quotas of one text, or the one of a mapping; none only with a problem noted.
-fn quotas(node: &Node, problems: &mut Problems) -> Vec<At<WrittenQuota>> {
+/// The limits of one text, or the one of a mapping; none only with a problem noted.
+fn limits(node: &Node, problems: &mut Problems) -> Vec<At<WrittenLimit>> {
     const EXPECTED: &str = "a quota such as 5/1m";
     if let NodeValue::Mapping(_) = &node.value {
         let quota = RawQuota::read(node, problems).and_then(|raw| raw.resolve(node.at, problems));
+        let quota = quota.map(WrittenLimit::Quota);
         return quota.map(|value| At { at: node.at, end: node.end, value }).into_iter().collect();
     }
-    let quotas = node.text(EXPECTED).and_then(|text| {
-        Quota::list(text).map_err(|error| match node.is_filled() {
+    let limits = node.text(EXPECTED).and_then(|text| {
+        WrittenLimit::list(text).map_err(|error| match node.is_filled() {
             // The error repeats its text.
             true => node.expected(EXPECTED),
             false => PolicyProblem::Quota(error).into(),
         })
     });
-    let quotas = problems.take(node.at, quotas).unwrap_or_default().into_iter().map(|quota| {
-        let written = if node.is_filled() { node.written().into() } else { quota.to_string().into() };
-        At { at: node.at, end: node.end, value: WrittenQuota { quota, limit: None, written } }
+    let limits = problems.take(node.at, limits).unwrap_or_default().into_iter().map(|limit| {
+        let value = match limit {
+            WrittenLimit::Quota(quota) if node.is_filled() => {
+                WrittenLimit::Quota(WrittenQuota { written: node.written().into(), ..quota })
+            }
+            limit => limit,
+        };
+        At { at: node.at, end: node.end, value }
     });
-    quotas.collect()
+    limits.collect()
+}
+
+impl WrittenLimit {
+    /// Reads one limit, or several with `;`, `,` or `|` between them, as [`Quota::list`] does.
+    pub(crate) fn list(text: &str) -> Result<Vec<Self>, QuotaError> {
+        let quotas = |text| {
+            let quota = |quota: Quota| {
+                let written = quota.to_string().into();
+                Self::Quota(WrittenQuota { quota, limit: None, written })
+            };
+            Ok(Quota::list(text)?.into_iter().map(quota).collect())
+        };
+        if !text.contains(PolicyInFlight::SERIES) {
+            return quotas(text);
+        }
+        let mut limits = Vec::new();
+        for part in text.split([';', ',', '|']).map(str::trim) {
+            // With a window, it is a quota of a kind that does not exist.
+            match part.contains(PolicyInFlight::SERIES) && !part.contains('/') {
+                true => limits.push(Self::InFlight(part.parse()?)),
+                false => limits.extend(quotas(part)?),
+            }
+        }
+        Ok(limits)
+    }
 }
 
 schema!(WrittenQuota: "Quota", generator => {
@@ -185,8 +240,9 @@ schema!(WrittenQuota: "Quota", generator => {
         "type": "string",
         "description": "At most this many in each window, such as 5/1m, 5/1m@first_hit, 5/1m@staggered or \
                         100/day@Europe/Berlin; in a bucket, a sliding window or a log, such as 100/1m~burst:20, \
-                        100/1m~sliding or 100/1m~log; or several, such as 10/minute;100/hour.",
-        "examples": ["5/1m", "10000/day@Europe/Berlin", "100/1m~burst:20"],
+                        100/1m~sliding or 100/1m~log; or several, such as 10/minute;100/hour. At most this many units \
+                        in flight at once: 20~in_flight, or 20~in_flight:30s if a hold lives 30 s without a renewal.",
+        "examples": ["5/1m", "10000/day@Europe/Berlin", "100/1m~burst:20", "20~in_flight"],
     }, by_attribute] })
 });
 

@@ -9,7 +9,8 @@ use tollgate_yaml::{FromNode, Node, NodeValue, OneOrMany, Problems, schema, sect
 use crate::cost::whole_number;
 use crate::problem::PolicyProblem;
 use crate::{
-    HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, UnmatchedRequests,
+    HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, Overrun,
+    UnmatchedRequests,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,8 @@ words!(FormatWord: "header format" [
 ]);
 
 words!(OnMissingKey: "on_missing_key" [OnMissingKey::Error, OnMissingKey::Deny, OnMissingKey::Skip]);
+
+words!(Overrun: "overrun" [Overrun::Charge, Overrun::Cap]);
 
 impl FromNode for FormatWords {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {

@@ -2,11 +2,16 @@
 
 use std::iter::repeat_n;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate::{Key, PolicyQuota, QuotaState, QuotaStates, Source, StoreError, Verdict};
+use tollgate::{
+    InFlightState, Key, PolicyQuota, QuotaState, QuotaStates, Reason, Source, StoreError, Verdict,
+};
 
 use super::PolicySet;
+use super::charge_result::ChargeResult;
+use super::in_flight::{InFlightRecord, InFlightResult, InFlightStanding};
 use super::trials::Trials;
 use crate::matched::{AppliedList, Entry};
 use crate::{HeaderFormat, HeaderFormats, KeyFault, MatchedPolicies, NoKey, Outcome, Policy, TrialKind};
@@ -29,6 +34,8 @@ pub struct PolicyDecision {
 pub enum Ground<'a> {
     /// Quotas decided; these are their states.
     Quotas(&'a QuotaStates),
+    /// A limit in flight decided.
+    InFlight(InFlightStanding<'a>),
     /// No quota applies: no policy matches that counts, or those that do give this request no limit. It is admitted.
     Unlimited,
     /// The policy admits matching requests without counting them.
@@ -78,6 +85,8 @@ pub struct TrialDecision<'a> {
 pub enum TrialAnswer<'a> {
     /// Quotas would have decided; these would be their states.
     Quotas(&'a QuotaStates),
+    /// The limit in flight would have decided, in this state. No units were taken.
+    InFlight(&'a InFlightState),
     /// The policy would have denied the request without counting: it denies everything it matches, or requests without
     /// its key.
     Denied,
@@ -91,7 +100,8 @@ impl TrialAnswer<'_> {
     pub fn verdict(&self) -> Option<Verdict> {
         match self {
             Self::Quotas(counted) if counted.is_admitted() => Some(Verdict::Allowed),
-            Self::Quotas(_) | Self::Denied => Some(Verdict::Denied),
+            Self::InFlight(state) if state.has_room() => Some(Verdict::Allowed),
+            Self::Quotas(_) | Self::InFlight(_) | Self::Denied => Some(Verdict::Denied),
             Self::Failed(_) => None,
         }
     }
@@ -101,39 +111,8 @@ impl TrialAnswer<'_> {
     pub fn state(&self) -> Option<&QuotaState> {
         match self {
             Self::Quotas(counted) => counted.decided(),
-            Self::Denied | Self::Failed(_) => None,
+            Self::InFlight(_) | Self::Denied | Self::Failed(_) => None,
         }
-    }
-}
-
-/// The result of a request's charges.
-#[derive(Debug, Clone)]
-pub(super) struct ChargeResult {
-    pub(super) counted: QuotaStates,
-    /// The index of the quota that decided; 0 if there is none.
-    deciding: usize,
-    /// Whether the store had no room for them.
-    is_full: bool,
-}
-
-impl ChargeResult {
-    pub(super) fn counted(counted: QuotaStates) -> Self {
-        Self { deciding: counted.deciding(), counted, is_full: false }
-    }
-
-    /// Returns the result if the store had no room.
-    pub(super) fn without_room(uncounted: QuotaStates) -> Self {
-        Self { is_full: true, ..Self::counted(uncounted) }
-    }
-
-    /// Returns the result of a part of these quotas.
-    pub(super) fn part(&self, counted: QuotaStates) -> Self {
-        Self { is_full: self.is_full, ..Self::counted(counted) }
-    }
-
-    /// Returns the state of the quota that decided.
-    fn state(&self) -> Option<&QuotaState> {
-        self.counted.get(self.deciding)
     }
 }
 
@@ -273,13 +252,13 @@ impl PolicyDecision {
     pub fn verdict(&self) -> Verdict {
         match &self.basis {
             // Where one denied, one that denied decides.
-            Basis::Charged(decided, _) if decided.state().is_none_or(QuotaState::has_room) => {
-                Verdict::Allowed
-            }
+            Basis::Charged(decided, _) => match decided.limit_in_flight() {
+                Some(record) if record.state.has_room() => Verdict::Allowed,
+                None if decided.state().is_none_or(QuotaState::has_room) => Verdict::Allowed,
+                _ => Verdict::Denied,
+            },
             Basis::Exempt(_) => Verdict::Allowed,
-            Basis::Charged(..) | Basis::Denied(_) | Basis::MissingKey(..) | Basis::Unmatched => {
-                Verdict::Denied
-            }
+            Basis::Denied(_) | Basis::MissingKey(..) | Basis::Unmatched => Verdict::Denied,
         }
     }
 
@@ -288,8 +267,11 @@ impl PolicyDecision {
     pub fn ground(&self) -> Ground<'_> {
         let policy = |number: &u32| self.set.policies().policy(*number);
         match &self.basis {
-            Basis::Charged(decided, _) if decided.counted.is_empty() => Ground::Unlimited,
-            Basis::Charged(decided, _) => Ground::Quotas(&decided.counted),
+            Basis::Charged(decided, _) => match decided.limit_in_flight() {
+                Some(record) => self.standing(record).map_or(Ground::Unlimited, Ground::InFlight),
+                None if decided.counted.is_empty() => Ground::Unlimited,
+                None => Ground::Quotas(&decided.counted),
+            },
             Basis::Unmatched => Ground::Unmatched,
             Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
             Basis::Denied(number) => policy(number).map_or(Ground::Unmatched, Ground::Denied),
@@ -311,7 +293,8 @@ impl PolicyDecision {
         }
     }
 
-    /// Returns the state of the quota that decided, if any applied.
+    /// Returns the state of the quota that decided, if any applied. If a [limit in flight](Self::limit_in_flight) decided,
+    /// no quota did.
     #[must_use]
     pub fn state(&self) -> Option<&QuotaState> {
         match &self.basis {
@@ -330,10 +313,55 @@ impl PolicyDecision {
     /// Returns the source of the decision; the store, if no store had to be asked.
     #[must_use]
     pub fn source(&self) -> Source {
-        self.state().map_or(Source::Store, QuotaState::source)
+        let in_flight = match &self.basis {
+            Basis::Charged(ChargeResult { in_flight, .. }, _) => in_flight.as_deref(),
+            _ => None,
+        };
+        let source = self.state().map(QuotaState::source);
+        source.or_else(|| in_flight.map(InFlightResult::source)).unwrap_or(Source::Store)
     }
 
-    /// Returns the policy that decided: the one whose quota decided, or that exempted or denied the request. `None` if
+    /// Returns why quotas or a limit in flight denied the request; `None` if they did not.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        match self.limit_in_flight() {
+            Some(standing) => standing.state.reason(),
+            None => self.state()?.reason(),
+        }
+    }
+
+    /// Returns the time to wait before the quotas have room; `None` if they did not deny the request. Units in flight may
+    /// be free at any time, so a denial by their limit has none.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.state()?.retry_after()
+    }
+
+    /// Returns the states of all limits in flight that applied to a hold or a peek.
+    pub fn in_flight(&self) -> impl Iterator<Item = InFlightStanding<'_>> {
+        let records = match &self.basis {
+            Basis::Charged(decided, _) => decided.in_flight_records(),
+            _ => &[],
+        };
+        records.iter().filter_map(|record| self.standing(record))
+    }
+
+    /// Returns the limit in flight that decided: it denied the request, and no quota did, or the request can never pass it.
+    /// It also decides if it admitted the request and there are no quotas.
+    #[must_use]
+    pub fn limit_in_flight(&self) -> Option<InFlightStanding<'_>> {
+        match &self.basis {
+            Basis::Charged(decided, _) => self.standing(decided.limit_in_flight()?),
+            _ => None,
+        }
+    }
+
+    fn standing<'a>(&'a self, record: &'a InFlightRecord) -> Option<InFlightStanding<'a>> {
+        let policy = self.set.policies().policy(record.policy)?;
+        Some(InFlightStanding { policy, in_flight: &record.in_flight, state: &record.state })
+    }
+
+    /// Returns the policy that decided: the one whose quota or limit in flight decided, or that exempted or denied the request. `None` if
     /// no quota applies.
     #[must_use]
     pub fn policy(&self) -> Option<&Policy> {
@@ -368,11 +396,13 @@ impl PolicyDecision {
         })
     }
 
-    /// Returns the quota that decided.
+    /// Returns the quota that decided, unless a limit in flight did.
     #[must_use]
     pub fn quota(&self) -> Option<QuotaStanding<'_>> {
         match &self.basis {
-            Basis::Charged(decided, _) => self.quotas().nth(decided.deciding),
+            Basis::Charged(decided, _) if decided.limit_in_flight().is_none() => {
+                self.quotas().nth(decided.deciding)
+            }
             _ => None,
         }
     }
@@ -422,6 +452,9 @@ impl PolicyDecision {
     fn deciding(&self) -> Option<u32> {
         match &self.basis {
             Basis::Charged(decided, charged) => {
+                if let Some(record) = decided.limit_in_flight() {
+                    return Some(record.policy);
+                }
                 let mut left = decided.deciding;
                 charged.entries.iter().find_map(|ChargedEntry { applied, quotas, .. }| {
                     let is_here = left < *quotas;

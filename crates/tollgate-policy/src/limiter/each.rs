@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use tollgate::{AnswerError, Clock, QuotaStates, Step, StepDeadline, Store};
+use tollgate::{AnswerError, Clock, Step, StepDeadline, Store};
 
+use super::charge_result::ChargeResult;
 use super::{Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, PolicySet, nothing, of_trials};
-use crate::{Attributes, Policy, Refusal};
+use crate::{Attributes, Policy};
 
 /// One of many checks.
 pub struct AskedCheck<'a, 'b> {
@@ -55,8 +56,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
     ) -> Vec<Result<PolicyDecision, CheckError>> {
         let asked = self.asked(requests);
-        let matchings: Vec<Result<Matching<'_>, Refusal>> =
-            asked.iter().map(|(set, attributes, cost)| self.matching(set, *attributes, *cost)).collect();
+        let matchings = asked.iter().map(|(set, attributes, cost)| {
+            self.matching(set, *attributes, *cost).map_err(CheckError::from).and_then(Matching::without_hold)
+        });
+        let matchings: Vec<Result<Matching<'_>, CheckError>> = matchings.collect();
         let charges: Vec<Charges<'_>> = matchings
             .iter()
             .map(|matching| match matching {
@@ -72,7 +75,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         };
         let mut counted = counted.into_iter();
         let results = matchings.iter().zip(&charges).map(|(matching, charges)| {
-            let matching = matching.as_ref().map_err(Refusal::clone)?;
+            let matching = matching.as_ref().map_err(CheckError::clone)?;
             let counted = match charges.as_slice() {
                 [] => Ok(nothing()),
                 _ => counted.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())),
@@ -82,8 +85,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let results: Vec<Result<_, CheckError>> = results.collect();
 
         let decided = results.iter().flatten();
-        let decided: Vec<(&Matching<'_>, &QuotaStates)> =
-            decided.map(|(matching, result)| (*matching, &result.counted)).collect();
+        let decided: Vec<(&Matching<'_>, &ChargeResult)> =
+            decided.map(|(matching, result)| (*matching, result)).collect();
         let trials =
             self.try_out(&decided, of_trials(deadline, charges.iter().map(|it| it.len()).sum())).await;
         let mut trials = trials.into_iter();

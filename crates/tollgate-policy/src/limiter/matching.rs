@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use tollgate::{Charge, StoreError};
+use tollgate::{Charge, InFlightCharge, StoreError};
 
-use super::decision::{Basis, ChargeResult};
+use super::charge_result::ChargeResult;
+use super::decision::Basis;
 use super::trials::Trials;
 use super::{Charges, CheckError, PolicyDecision, PolicySet};
 use crate::{MatchedPolicies, Outcome};
@@ -41,6 +42,25 @@ impl<'a> Matching<'a> {
     #[inline]
     pub(super) fn charges(&self) -> Charges<'_> {
         self.counting().map_or_else(Charges::new, |matched| matched.enforced().collect())
+    }
+
+    /// Returns the units in flight that a hold of so many takes together with the charges.
+    pub(super) fn in_flight(&self, units: u32) -> impl Iterator<Item = InFlightCharge<'_>> {
+        self.counting().into_iter().flat_map(move |matched| matched.in_flight(units))
+    }
+
+    /// Returns the same, unless a limit in flight applies: a check has no hold to take its units.
+    #[inline]
+    pub(super) fn without_hold(self) -> Result<Self, CheckError> {
+        self.needs_no_hold().map(|()| self)
+    }
+
+    #[inline]
+    pub(super) fn needs_no_hold(&self) -> Result<(), CheckError> {
+        match self.counting().and_then(MatchedPolicies::limits_in_flight) {
+            None => Ok(()),
+            Some(policy) => Err(CheckError::NeedsHold { policy: policy.name().into() }),
+        }
     }
 
     /// Notes in the tallies that the request came to no decision.

@@ -12,9 +12,12 @@
 //! `check_receipt`. What applies to a request is in `matching`: every check charges and decides by it. `each` checks many
 //! requests, `together` decides on several as one.
 
+mod charge_result;
 mod check_receipt;
 mod decision;
 mod each;
+mod holds;
+mod in_flight;
 mod marked_refund;
 mod matching;
 mod policy_set;
@@ -38,13 +41,17 @@ use tollgate::{
 pub use self::check_receipt::QuotaSettlement;
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::each::AskedCheck;
+pub use self::holds::{
+    AskedHold, HoldPart, HoldSettlement, InFlightPart, PolicyHold, RenewAnswer, ReserveAnswer, SettleAnswer,
+};
+pub use self::in_flight::InFlightStanding;
 pub use self::marked_refund::{MarkedCharge, QuotaRefund, RefundError};
 pub use self::matching::Matching;
 pub use self::policy_set::PolicySet;
 pub use self::quota_changes::QuotaChanges;
-pub use self::tally::{Tally, TrialTally};
+pub use self::tally::{HoldTally, Tally, TrialTally};
 pub use self::together::TogetherError;
-use crate::limiter::decision::ChargeResult;
+use crate::limiter::charge_result::ChargeResult;
 use crate::limiter::trials::Trials;
 use crate::matched::NeededValues;
 use crate::{MatchedPolicies, Outcome, Policies, Policy, Refusal, View};
@@ -141,6 +148,23 @@ pub enum CheckError {
         #[source]
         error: StoreError,
     },
+    /// A policy that applies limits units in flight: only a [hold](PolicyLimiter::reserve) takes them, and a check cannot
+    /// end one. The fault of whoever sends such requests to a check; a retry does not help.
+    #[error(
+        "policy `{policy}` limits units in flight, and a check cannot give them back: such a request needs a hold"
+    )]
+    NeedsHold {
+        /// The first policy that does.
+        policy: Box<str>,
+    },
+    /// Units in flight of this policy were to be set or recorded, which only holds can do.
+    #[error(
+        "policy `{policy}` limits units in flight, which belong to holds: they cannot be set or recorded"
+    )]
+    OnlyHolds {
+        /// The policy.
+        policy: Box<str>,
+    },
     /// The store changed some of several quotas and failed for others, which may have been changed as well.
     #[error("{error}; it changed {}", said(.changed))]
     Partly {
@@ -161,7 +185,8 @@ impl CheckError {
     /// Converts the store's error about the charges of these policies.
     fn of_charges(matched: &MatchedPolicies<'_>, error: StoreError) -> Self {
         let StoreError::Uncountable(_) = error else { return Self::Store(error) };
-        let counting = matched.deciding().filter(|entry| !entry.quotas().is_empty());
+        let counting =
+            matched.deciding().filter(|entry| !entry.quotas().is_empty() || entry.in_flight().is_some());
         let policies = counting.map(|entry| entry.policy.name().into()).collect();
         Self::Uncountable { policies, error }
     }
@@ -303,12 +328,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let (basis, trials) = {
-            let matching = self.matching(&set, view, cost)?;
+            let matching = self.matching(&set, view, cost)?.without_hold()?;
             let charges = matching.charges();
             let counted = self.count(&charges, Step::Charge(&charges), deadline).await;
             let result = self.result(&matching, &charges, counted)?;
             let deadline = of_trials(deadline, charges.len());
-            let trials = self.try_out(&[(&matching, &result.counted)], deadline).await;
+            let trials = self.try_out(&[(&matching, &result)], deadline).await;
             (matching.basis(result), trials.into_iter().next().unwrap_or_default())
         };
         Ok(PolicyDecision::of_check(set, basis, trials))
@@ -354,6 +379,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// If the store could not answer, and a policy that applies requires it.
     pub fn decide_at_once(&self, matching: &Matching<'_>) -> Option<Result<PolicyDecision, CheckError>> {
+        if let Err(error) = matching.needs_no_hold() {
+            return Some(Err(error));
+        }
         let charges = matching.charges();
         let counted = match charges.as_slice() {
             [] => Ok(nothing()),
@@ -366,11 +394,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             Ok(result) => result,
             Err(error) => return Some(Err(error)),
         };
-        let trials = self.try_out_at_once(matching, &result.counted)?;
+        let trials = self.try_out_at_once(matching, &result)?;
         Some(Ok(matching.decision(result, trials)))
     }
 
-    /// Answers as a check would, but charges nothing. There are no trials, and the [tally](PolicySet::tally) does not
+    /// Answers as a check would, but charges nothing. If a limit in flight applies, it answers as a
+    /// [hold](Self::reserve) of one unit would. There are no trials, and the [tally](PolicySet::tally) does not
     /// change.
     ///
     /// # Errors
@@ -397,9 +426,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<PolicyDecision, CheckError> {
         let basis = {
             let matching = self.matching(&set, view, cost)?;
-            let charges = matching.charges();
-            let counted = self.count(&charges, Step::Peek(&charges), None).await;
-            let result = self.charge_result(&charges, counted).map_err(|error| matching.error(error))?;
+            let result = match matching.needs_no_hold() {
+                Ok(()) => {
+                    let charges = matching.charges();
+                    let counted = self.count(&charges, Step::Peek(&charges), None).await;
+                    self.charge_result(&charges, counted).map_err(|error| matching.error(error))?
+                }
+                Err(_) => self.look(&matching).await?,
+            };
             matching.basis(result)
         };
         Ok(PolicyDecision::new(set, basis, Trials::default()))

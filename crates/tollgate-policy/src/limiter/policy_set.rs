@@ -1,12 +1,12 @@
 //! A version of the policies.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tollgate::{Clock, OnStoreFailure, SystemClock, Timestamp};
 
-use super::tally::{Counters, Tally};
+use super::tally::{Counters, HoldCounters, Tally};
 use crate::{MatchedPolicies, Policies, Policy};
 
 /// A version of the policies: when it became live, and its tallies.
@@ -23,6 +23,8 @@ pub struct PolicySet {
     unlimited: Arc<AtomicU64>,
     unmatched: Arc<AtomicU64>,
     is_of_caller: bool,
+    /// The places of policies by their names, once a hold asks for them.
+    places: OnceLock<HashMap<Box<str>, usize>>,
 }
 
 /// A first version without policies.
@@ -47,6 +49,7 @@ impl PolicySet {
             unlimited: Arc::default(),
             unmatched: Arc::default(),
             is_of_caller: false,
+            places: OnceLock::new(),
         }
     }
 
@@ -68,8 +71,19 @@ impl PolicySet {
         });
         let key_since = key_since.collect();
         let (unlimited, unmatched) = (Arc::clone(&self.unlimited), Arc::clone(&self.unmatched));
-        let (source, is_of_caller) = (source.into(), false);
-        Self { policies, version, source, since, counters, key_since, unlimited, unmatched, is_of_caller }
+        let (source, is_of_caller, places) = (source.into(), false, OnceLock::new());
+        Self {
+            policies,
+            version,
+            source,
+            since,
+            counters,
+            key_since,
+            unlimited,
+            unmatched,
+            is_of_caller,
+            places,
+        }
     }
 
     /// Replaces these policies with a caller's limits, under the same version. Their figures are not reported.
@@ -84,6 +98,7 @@ impl PolicySet {
             unlimited: Arc::default(),
             unmatched: Arc::default(),
             is_of_caller: true,
+            places: OnceLock::new(),
         }
     }
 
@@ -142,6 +157,19 @@ impl PolicySet {
 
     pub(super) fn counters(&self, policy: u32) -> Option<&Counters> {
         self.counters.get(policy as usize).map(AsRef::as_ref)
+    }
+
+    /// Notes something about a hold in the tallies of these policies, as far as they are in this version.
+    pub(super) fn note_holds<'a>(&self, names: impl Iterator<Item = &'a str>, note: impl Fn(&HoldCounters)) {
+        let places = self.places.get_or_init(|| {
+            let names = self.policies.as_slice().iter().map(|policy| policy.name().into());
+            names.zip(0..).collect()
+        });
+        for name in names {
+            if let Some(counters) = places.get(name).and_then(|place| self.counters.get(*place)) {
+                note(counters.holds());
+            }
+        }
     }
 
     pub(super) fn note_unlimited(&self) {

@@ -24,6 +24,26 @@ pub struct Tally {
     pub shadow: TrialTally,
     /// The verdicts that its candidates would have given.
     pub candidate: TrialTally,
+    /// Its holds, by the answers of this limiter. How many are live, only the store knows.
+    pub holds: HoldTally,
+}
+
+/// The outcomes of holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct HoldTally {
+    /// Holds that were admitted, without repeated calls.
+    pub admitted: u64,
+    /// Answers that a hold is settled.
+    pub settled: u64,
+    /// Units that settling charged beyond the reserved costs, of all quotas.
+    pub overrun_units: u64,
+    /// Units beyond the reserved costs that were forgiven, of all quotas.
+    pub forgiven_units: u64,
+    /// Renewals that found the units in flight lost.
+    pub lost: u64,
+    /// Calls about holds that had expired or were not known.
+    pub expired: u64,
 }
 
 /// The outcomes of trials.
@@ -52,6 +72,18 @@ pub(super) struct Counters {
     failed: AtomicU64,
     shadow: TrialCounters,
     candidate: TrialCounters,
+    /// Apart, so that checks touch no more cache lines.
+    holds: Box<HoldCounters>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct HoldCounters {
+    admitted: AtomicU64,
+    settled: AtomicU64,
+    overrun_units: AtomicU64,
+    forgiven_units: AtomicU64,
+    lost: AtomicU64,
+    expired: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +130,45 @@ impl Counters {
             failed: read(&self.failed),
             shadow: self.shadow.tally(),
             candidate: self.candidate.tally(),
+            holds: self.holds.tally(),
+        }
+    }
+
+    pub(super) const fn holds(&self) -> &HoldCounters {
+        &self.holds
+    }
+}
+
+impl HoldCounters {
+    pub(super) fn admitted(&self) {
+        add(&self.admitted);
+    }
+
+    pub(super) fn settled(&self) {
+        add(&self.settled);
+    }
+
+    pub(super) fn overran(&self, charged: u32, forgiven: u32) {
+        self.overrun_units.fetch_add(charged.into(), Ordering::Relaxed);
+        self.forgiven_units.fetch_add(forgiven.into(), Ordering::Relaxed);
+    }
+
+    pub(super) fn lost(&self) {
+        add(&self.lost);
+    }
+
+    pub(super) fn expired(&self) {
+        add(&self.expired);
+    }
+
+    fn tally(&self) -> HoldTally {
+        HoldTally {
+            admitted: read(&self.admitted),
+            settled: read(&self.settled),
+            overrun_units: read(&self.overrun_units),
+            forgiven_units: read(&self.forgiven_units),
+            lost: read(&self.lost),
+            expired: read(&self.expired),
         }
     }
 }

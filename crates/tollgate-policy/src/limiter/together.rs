@@ -3,9 +3,9 @@
 use std::iter::repeat_with;
 
 use thiserror::Error;
-use tollgate::{Clock, QuotaStates, Step, StepDeadline, Store};
+use tollgate::{Clock, Step, StepDeadline, Store};
 
-use super::decision::ChargeResult;
+use super::charge_result::ChargeResult;
 use super::trials::Trials;
 use super::{AskedCheck, Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, nothing, of_trials};
 use crate::Outcome;
@@ -91,7 +91,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let asked = self.asked(requests);
         let matchings = asked.iter().enumerate().map(|(index, (set, attributes, cost))| {
             let matching = self.matching(set, *attributes, *cost);
-            matching.map_err(|refusal| TogetherError { index, error: refusal.into() })
+            let matching = matching.map_err(CheckError::from).and_then(Matching::without_hold);
+            matching.map_err(|error| TogetherError { index, error })
         });
         let matchings: Vec<Matching<'_>> = matchings.collect::<Result<_, _>>()?;
         let charges: Charges<'_> = matchings.iter().flat_map(Matching::enforced).collect();
@@ -120,8 +121,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             result.part(states.by_ref().take(matching.enforced().count()).collect())
         };
         let parts: Vec<ChargeResult> = matchings.iter().map(part).collect();
-        let tried: Vec<(&Matching<'_>, &QuotaStates)> = match is_allowed {
-            true => matchings.iter().zip(&parts).map(|(matching, part)| (matching, &part.counted)).collect(),
+        let tried: Vec<(&Matching<'_>, &ChargeResult)> = match is_allowed {
+            true => matchings.iter().zip(&parts).collect(),
             false => Vec::new(),
         };
         let trials = self.try_out(&tried, of_trials(deadline, charges.len())).await;

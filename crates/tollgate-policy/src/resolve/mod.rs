@@ -165,6 +165,10 @@ fn policy(
     } else {
         raw.need(&["name", "key", "quotas"], at, problems);
     }
+    let charged_denials = [("overdraft", &raw.overdraft), ("count_denied", &raw.count_denied)];
+    let charged_denials = charged_denials
+        .into_iter()
+        .find_map(|(key, given)| given.as_ref().filter(|given| given.value).map(|given| (key, given.at)));
     let count_denied = count_denied(&raw, defaults, problems);
     // An exempt policy counts nothing, so it needs no share.
     let on_store_failure = match is_exempt {
@@ -197,7 +201,7 @@ fn policy(
     overrides.extend(tier.map(|tier| scope.by_tier(tier, &quotas.candidates)));
     let overrides = overrides.into();
 
-    Some(Policy {
+    let policy = Policy {
         at,
         description: raw.description.map(|description| description.value),
         conditions: raw.conditions.map(|conditions| conditions.value).unwrap_or_default(),
@@ -208,11 +212,16 @@ fn policy(
         cost: cost?,
         quotas,
         overrides,
+        overrun: value(&raw.overrun).unwrap_or_default(),
         on_store_failure: on_store_failure?,
         headers: value(&raw.headers).map_or(defaults.headers, |word| word.0),
         deny_status: value(&raw.deny_status).map_or(defaults.deny_status, |status| status.0),
         name: name?,
-    })
+    };
+    if let Some((key, at)) = charged_denials.filter(|_| policy.has_in_flight()) {
+        problems.add(at, PolicyProblem::DenialsInFlight(key));
+    }
+    Some(policy)
 }
 
 /// Returns what a denial charges. `overdraft` overrides the default of `count_denied`.

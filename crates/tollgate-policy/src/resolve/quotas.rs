@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
+use tollgate::{CountDenied, InFlight, OnStoreFailure, PolicyInFlight, PolicyQuota, Quota};
 use tollgate_yaml::{At, FilePlace, Position, ProblemKind, Problems, Sources, WrittenText};
 
 use super::attribute;
@@ -69,12 +69,13 @@ impl Scope<'_> {
         // Sorted, so that equal tables compare equal whatever the order of the file.
         values.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut lists = Vec::new();
-        let mut numbers = HashMap::<Vec<(Quota, Option<LimitAttribute>)>, u32>::new();
+        let mut numbers = HashMap::<(Vec<(Quota, Option<LimitAttribute>)>, Option<InFlight>), u32>::new();
         let mut slots = Vec::with_capacity(values.len());
         for (name, list) in &values {
             let rules =
-                list.value.0.iter().map(|quota| (quota.value.quota.clone(), quota.value.limit.clone()));
-            let number = *numbers.entry(rules.collect()).or_insert_with(|| {
+                list.value.quotas.iter().map(|quota| (quota.value.quota.clone(), quota.value.limit.clone()));
+            let in_flight = list.value.in_flight.as_ref().map(|in_flight| in_flight.value);
+            let number = *numbers.entry((rules.collect(), in_flight)).or_insert_with(|| {
                 lists.push(self.quotas(Some(list.clone()), None));
                 lists.len() as u32 - 1
             });
@@ -126,14 +127,18 @@ impl Scope<'_> {
     }
 
     fn under(&self, name: &str, list: Option<At<QuotaList>>) -> QuotaSpecs {
-        let quotas = list.map(|list| list.value.0).unwrap_or_default().into_iter();
-        let rules = quotas.map(|At { value, .. }| {
+        let QuotaList { quotas, in_flight } = list.map(|list| list.value).unwrap_or_default();
+        // A limit in flight on trial takes nothing, so it is asked about the policy's own units.
+        let in_flight = in_flight.map(|At { value, .. }| {
+            PolicyInFlight::new(self.policy, value).with_on_store_failure(self.on_store_failure)
+        });
+        let rules = quotas.into_iter().map(|At { value, .. }| {
             let quota = PolicyQuota::new(name, value.quota)
                 .with_count_denied(self.count_denied)
                 .with_on_store_failure(self.on_store_failure);
             (quota, value.limit)
         });
-        QuotaSpecs::new(rules.collect())
+        QuotaSpecs::new(rules.collect()).with_in_flight(in_flight)
     }
 
     pub(super) fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {

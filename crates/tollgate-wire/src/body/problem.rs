@@ -82,6 +82,9 @@ impl<'a> DenialProblem<'a> {
     pub fn of_policies(decision: &'a PolicyDecision, limit_headers: &'a LimitHeaders) -> Self {
         let (kind, title, detail, policy): (_, _, Cow<'a, str>, _) = match decision.ground() {
             Ground::Quotas(counted) => return Self::of_quotas(counted, limit_headers),
+            Ground::InFlight(standing) => {
+                return Self::of_in_flight(standing.policy.name(), *standing.state);
+            }
             Ground::MissingKey { policy, no_key } => (
                 "urn:problem-type:tollgate:missing-key",
                 "Unknown client",

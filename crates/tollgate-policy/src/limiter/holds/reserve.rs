@@ -1,0 +1,237 @@
+//! Reservations: matched as a check is, and decided in one step of the store together with the units in flight.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use tollgate::{
+    AnswerError, Charge, Clock, HoldAnswer, HoldId, HoldLength, HoldPlace, HoldStates, HoldStep, HoldTerms,
+    InFlightCharge, InFlightState, OnStoreFailure, StepDeadline, Store, StoreError,
+};
+
+use super::{HoldPart, InFlightPart, PolicyHold, ReserveAnswer};
+use crate::limiter::charge_result::ChargeResult;
+use crate::limiter::in_flight::{InFlightRecord, InFlightResult};
+use crate::limiter::{
+    Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, PolicySet, WhenFull, nothing, of_trials,
+};
+use crate::matched::Entry;
+use crate::{MatchedPolicies, View};
+
+/// A hold that a caller asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct AskedHold {
+    /// Its id, which the caller made. A repeated call with the same id and the same request takes nothing again.
+    pub id: HoldId,
+    /// The estimated cost, in units of the quotas. A policy may set another.
+    pub cost: u32,
+    /// Units in flight, of each limit in flight that applies.
+    pub units: u32,
+    /// How long it lives without a renewal. A limit in flight may have a shorter length.
+    pub length: HoldLength,
+}
+
+impl AskedHold {
+    /// Asks for one unit in flight and this cost, for a minute.
+    #[must_use]
+    pub fn new(id: HoldId, cost: u32) -> Self {
+        Self { id, cost, units: 1, length: HoldLength::default() }
+    }
+}
+
+type InFlightCharges<'a> = SmallVec<[InFlightCharge<'a>; 2]>;
+
+/// The states of a step on a hold, and whether the store had no room for it.
+pub(in crate::limiter) struct DecidedStates {
+    states: HoldStates,
+    is_full: bool,
+}
+
+impl<S: Store, C: Clock> PolicyLimiter<S, C> {
+    /// Takes a hold: charges the cost to every quota that applies, and takes units of every limit in flight that applies,
+    /// if all have room.
+    ///
+    /// Policies apply as they do for a [check](Self::check). A call may be repeated with the same id, for example after a
+    /// lost reply.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`check`](Self::check), except that no limit in flight is an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the hold may or may not live. If it does, it expires, or the call is repeated.
+    pub fn reserve<V: View>(
+        &self,
+        view: &V,
+        asked: AskedHold,
+    ) -> impl Future<Output = Result<ReserveAnswer, CheckError>> {
+        self.reserve_in_until(None, self.live(), view, asked)
+    }
+
+    /// Like [`reserve`](Self::reserve), but under this version of the policies, and for a caller that waits no longer than
+    /// until this deadline, as [`check_in_until`](Self::check_in_until) describes.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`reserve`](Self::reserve).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`reserve`](Self::reserve).
+    pub async fn reserve_in_until<V: View>(
+        &self,
+        deadline: Option<StepDeadline>,
+        set: Arc<PolicySet>,
+        view: &V,
+        asked: AskedHold,
+    ) -> Result<ReserveAnswer, CheckError> {
+        let (basis, trials, hold, is_repeated) = {
+            let matching = self.matching(&set, view, asked.cost)?;
+            let charges = matching.charges();
+            let in_flight: InFlightCharges<'_> = matching.in_flight(asked.units).collect();
+            let terms = HoldTerms::new(asked.id, &in_flight, &charges, asked.length);
+            // Of 0 units, nothing could be given back.
+            let takes = asked.units > 0 || in_flight.is_empty();
+            let step = if takes { HoldStep::Reserve(terms) } else { HoldStep::Look(terms) };
+            let decided = if charges.is_empty() && in_flight.is_empty() {
+                DecidedStates::unlimited()
+            } else {
+                match self.store.store().hold_until(step, deadline).await {
+                    Ok(HoldAnswer::Conflict) => return Ok(ReserveAnswer::Conflict),
+                    Ok(HoldAnswer::Ended) => return Ok(ReserveAnswer::Ended),
+                    answer => self.decided(&in_flight, &charges, answer).map_err(|error| {
+                        matching.note_failure();
+                        matching.error(error)
+                    })?,
+                }
+            };
+            let hold = (takes && decided.states.is_admitted())
+                .then(|| hold_of(&matching, &terms, &decided.states))
+                .flatten();
+            let is_repeated = decided.states.is_repeated();
+            let result = decided.result(&matching);
+            let trials = match is_repeated {
+                true => Vec::new(),
+                false => {
+                    let deadline = of_trials(deadline, charges.len() + in_flight.len());
+                    self.try_out_hold(&matching, &result, asked.units, deadline).await
+                }
+            };
+            (matching.basis(result), trials, hold, is_repeated)
+        };
+        let decision = match is_repeated {
+            true => PolicyDecision::new(set, basis, trials),
+            false => PolicyDecision::of_check(set, basis, trials),
+        };
+        if let (Some(hold), false) = (&hold, is_repeated) {
+            decision.policies().note_holds(hold.policies(), |counters| counters.admitted());
+        }
+        Ok(ReserveAnswer::Decided { decision, hold, is_repeated })
+    }
+
+    /// Returns the result of a request that only looks at limits in flight, and at the quotas next to them.
+    pub(in crate::limiter) async fn look(&self, matching: &Matching<'_>) -> Result<ChargeResult, CheckError> {
+        let charges: Charges<'_> = matching.charges();
+        let in_flight: InFlightCharges<'_> = matching.in_flight(1).collect();
+        let terms = HoldTerms::new(HoldId::random(), &in_flight, &charges, HoldLength::default());
+        let answer = self.store.store().hold_until(HoldStep::Look(terms), None).await;
+        let decided = self.decided(&in_flight, &charges, answer).map_err(|error| matching.error(error))?;
+        Ok(decided.result(matching))
+    }
+
+    /// Returns the states that a step on a hold came to.
+    fn decided(
+        &self,
+        in_flight: &[InFlightCharge<'_>],
+        charges: &[Charge<'_>],
+        answer: Result<HoldAnswer, StoreError>,
+    ) -> Result<DecidedStates, StoreError> {
+        match answer {
+            Ok(HoldAnswer::Decided(states))
+                if states.in_flight().len() == in_flight.len() && states.charged().len() == charges.len() =>
+            {
+                Ok(DecidedStates { states, is_full: false })
+            }
+            // The store answers no reservation in another way.
+            Ok(_) => Err(AnswerError::Nonsense.into()),
+            Err(StoreError::Full) => {
+                self.note_full();
+                match self.when_full {
+                    WhenFull::Deny => Err(StoreError::Full),
+                    WhenFull::Allow => {
+                        let state = |charge: &InFlightCharge<'_>| {
+                            InFlightState::decide(charge.in_flight().in_flight(), 0, charge.units())
+                        };
+                        let charged = self.store.uncounted(charges);
+                        let states = HoldStates::new(in_flight.iter().map(state).collect(), charged);
+                        Ok(DecidedStates { states: states.with_place(HoldPlace::Nowhere), is_full: true })
+                    }
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<S, C> PolicyLimiter<S, C> {
+    fn note_full(&self) {
+        // Relaxed: a figure of its own that guards no other memory.
+        self.full.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl DecidedStates {
+    /// The states of a request without any limit.
+    fn unlimited() -> Self {
+        Self { states: HoldStates::new([].into_iter().collect(), nothing()), is_full: false }
+    }
+
+    fn result(self, matching: &Matching<'_>) -> ChargeResult {
+        let Self { states, is_full } = self;
+        let deciding = matching.counting().into_iter().flat_map(MatchedPolicies::deciding);
+        let limits = deciding.filter_map(|entry| Some((entry.applied.policy, entry.in_flight()?)));
+        let records = limits.zip(states.in_flight()).map(|((policy, in_flight), state)| InFlightRecord {
+            policy,
+            in_flight: in_flight.clone(),
+            state: *state,
+        });
+        let in_flight = InFlightResult::new(records.collect(), states.place(), states.charged());
+        let counted = states.charged().clone();
+        let result =
+            if is_full { ChargeResult::without_room(counted) } else { ChargeResult::counted(counted) };
+        result.with_in_flight(in_flight)
+    }
+}
+
+/// Returns the hold of these states; `None` if it has no parts.
+fn hold_of(matching: &Matching<'_>, terms: &HoldTerms<'_>, states: &HoldStates) -> Option<PolicyHold> {
+    let place = states.place();
+    // A process counts only what its policies let it count.
+    let is_counted = |on_store_failure: Option<OnStoreFailure>| {
+        place != HoldPlace::Process || matches!(on_store_failure, Some(OnStoreFailure::Local(_)))
+    };
+    let deciding = || matching.counting().into_iter().flat_map(MatchedPolicies::deciding);
+    let quotas =
+        deciding().flat_map(|entry: &Entry<'_>| entry.quotas().iter().map(move |quota| (entry, quota)));
+    let parts = quotas.zip(states.charged()).filter(|((_, quota), _)| is_counted(quota.on_store_failure()));
+    let parts = parts.map(|((entry, quota), state)| HoldPart {
+        quota: quota.clone(),
+        key: entry.key.clone().into_owned(),
+        cost: entry.cost,
+        is_asked: entry.is_cost_asked,
+        units: state.units(),
+        mark: state.mark(),
+        overrun: entry.policy.overrun(),
+    });
+    let in_flight =
+        terms.in_flight().iter().filter(|charge| is_counted(charge.in_flight().on_store_failure()));
+    let in_flight = in_flight.map(|charge| InFlightPart {
+        in_flight: charge.in_flight().clone(),
+        key: charge.key().clone().into_owned(),
+        units: charge.units(),
+    });
+    let (parts, in_flight): (Vec<_>, Vec<_>) = (parts.collect(), in_flight.collect());
+    let is_empty = parts.is_empty() && in_flight.is_empty();
+    (!is_empty).then(|| PolicyHold::new(terms.id(), place, terms.length(), parts, in_flight))
+}
