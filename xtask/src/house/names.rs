@@ -18,7 +18,7 @@ const ENDINGS: [&str; 20] = [
 ];
 
 /// Nouns with such an ending.
-const NOUNS: [&str; 36] = [
+const NOUNS: [&str; 37] = [
     "Argument",
     "Beginning",
     "Client",
@@ -44,6 +44,7 @@ const NOUNS: [&str; 36] = [
     "Moment",
     "Naming",
     "Opening",
+    "Overrun",
     "Reading",
     "Ruling",
     "Run",

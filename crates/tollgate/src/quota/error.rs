@@ -102,8 +102,8 @@ pub enum QuotaErrorKind {
     },
     /// The text means a number of requests at the same time.
     #[error(
-        "only the library limits requests in flight yet, with InFlightLimiter \
-         ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
+        "a limit on requests in flight has no window: write 20~in_flight where a policy has its quotas \
+         ({MANUAL}/policies.md#in-flight)"
     )]
     InFlight,
     /// The text is no limit on requests in flight.

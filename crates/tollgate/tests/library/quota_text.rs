@@ -251,8 +251,8 @@ fn an_error_says_what_is_wrong_and_where() {
             "5 in flight",
             InFlight,
             0..11,
-            "quota `5 in flight`, column 1: only the library limits requests in flight yet, with InFlightLimiter \
-             (docs/choosing.md#what-tollgate-cannot-do-yet)",
+            "quota `5 in flight`, column 1: a limit on requests in flight has no window: write 20~in_flight where a \
+             policy has its quotas (docs/policies.md#in-flight)",
         ),
         ("r/s", InvalidLimit, 0..1, "quota `r/s`, column 1: the limit must be a whole number"),
         ("5-W", MissingSeparator, 0..3, "quota `5-W`, column 1: expected `limit/window`, such as 5/1m"),
@@ -382,8 +382,8 @@ fn the_error_for_another_algorithm_says_so() {
         let error = written.parse::<Quota>().expect_err(written);
         assert_eq!((error.kind(), error.range()), (kind, Some(0..written.len())), "{written}");
     }
-    let page = include_str!("../../../../docs/choosing.md");
-    assert!(page.contains("\n## What Tollgate cannot do yet\n"), "the errors link to this section");
+    let page = include_str!("../../../../docs/policies.md");
+    assert!(page.contains("\n### In flight\n"), "the errors link to this section");
 }
 
 /// nginx and redis-cell admit one request more than the burst that they write.
