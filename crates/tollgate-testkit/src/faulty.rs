@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use tollgate::kind::Standing;
-use tollgate::{Answer, AnswerError, Quota, QuotaState, QuotaStates, Step, StepDeadline, Store, StoreError};
+use tollgate::{
+    Answer, AnswerError, HoldAnswer, HoldStates, HoldStep, InFlight, InFlightState, Quota, QuotaState,
+    QuotaStates, Step, StepDeadline, Store, StoreError,
+};
 
 /// A store that works until a [`StoreFault`] begins. Clones share counters and faults.
 #[derive(Debug, Clone)]
@@ -36,7 +39,7 @@ pub enum StoreFault {
     HoldsAnswers,
     /// No answer ever comes.
     Hangs,
-    /// Answers to charges and peeks lack one quota, and answers to batches lack one request.
+    /// Answers to charges, peeks and reservations lack one quota, and answers to batches lack one request.
     ForgetsQuotas,
     /// Answers to charges and peeks are for another limit.
     AnswersForAnotherLimit,
@@ -162,6 +165,30 @@ impl<S: Store> FaultyStore<S> {
             _ => counted,
         }
     }
+
+    fn twisted_hold(fault: Option<&StoreFault>, states: HoldStates) -> HoldStates {
+        let in_flight = states.in_flight();
+        let as_if = |limit: u32, live: u32| {
+            let limit = InFlight::new(limit).expect("a limit that is near another");
+            InFlightState::decide(limit, 0, 0).taken(live)
+        };
+        let twisted = match fault {
+            Some(StoreFault::ForgetsQuotas) => {
+                let left = in_flight.len().saturating_sub(1);
+                in_flight.iter().take(left).copied().collect()
+            }
+            Some(StoreFault::AnswersForAnotherLimit) => {
+                in_flight.iter().map(|state| as_if(state.limit() + 1, state.units())).collect()
+            }
+            Some(StoreFault::AdmitsPastTheLimit) => {
+                in_flight.iter().map(|state| as_if(state.limit(), state.limit() + 1)).collect()
+            }
+            _ => return states,
+        };
+        let charged = states.charged().clone();
+        let charged = if charged.is_empty() { charged } else { Self::twisted(fault, charged) };
+        HoldStates::new(twisted, charged)
+    }
 }
 
 impl<S: Store> Store for FaultyStore<S> {
@@ -213,6 +240,27 @@ impl<S: Store> Store for FaultyStore<S> {
             };
             all.extend(answers.into_iter().map(twisted));
             all
+        })
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        Answer::Later(async move {
+            let fault = match self.next_faults(1) {
+                (0, fault) => fault,
+                _ => None,
+            };
+            let answer =
+                self.take(fault.as_ref(), async { self.store.hold_until(step, deadline).await }).await?;
+            Ok(match answer {
+                HoldAnswer::Decided(states) => {
+                    HoldAnswer::Decided(Self::twisted_hold(fault.as_ref(), states))
+                }
+                other => other,
+            })
         })
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::{Answer, AnyStore, Clock, QuotaStates, Step, StepDeadline, Store, StoreError};
+use tollgate::{
+    Answer, AnyStore, Clock, HoldAnswer, HoldStep, QuotaStates, Step, StepDeadline, Store, StoreError,
+};
 use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, UnknownValue};
 use tollgate_wire::headers::PolicyHeaders;
 
@@ -172,5 +174,13 @@ impl<S: Store, C: Clock> Store for LimiterStore<S, C> {
         deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         self.0.fallback().step_each_until(steps, deadline)
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        self.0.fallback().hold_until(step, deadline)
     }
 }

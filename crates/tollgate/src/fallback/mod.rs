@@ -3,6 +3,7 @@
 //! If the store fails, does not answer in time or answers nonsense, the policy decides. The next request asks the store
 //! again; reconnecting is the store's own work.
 
+mod holds;
 mod on_store_failure;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use std::task::Poll;
 use smallvec::SmallVec;
 
 pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
+use crate::hold::{HoldAnswer, HoldPlace, HoldStep};
 use crate::store::{Answer, AnswerError, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
 use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock};
 
@@ -37,6 +39,16 @@ use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Re
 /// policy among them decides: `Closed`, then `Local`, then `Open`. With `Local`, the quotas with `Local` are counted,
 /// each against its own share. The others are not counted; the answer has both. Charges on one counter are counted
 /// together: one with `Open` counts against the share of one with `Local`.
+///
+/// [Holds](HoldStep) follow the same policies, those of their [limits in
+/// flight](crate::PolicyInFlight::with_on_store_failure) included:
+///
+/// | step | `Open` | `Closed` | `Local` |
+/// |---|---|---|---|
+/// | [`Reserve`](HoldStep::Reserve), [`Look`](HoldStep::Look) | admitted, [nowhere](HoldPlace::Nowhere) | error | counted [here](HoldPlace::Process) |
+/// | [`Renew`](HoldStep::Renew), [`Settle`](HoldStep::Settle), [`Reset`](HoldStep::Reset) | error | error | error |
+///
+/// Later steps on a hold belong to its place: see [`hold_in`](Self::hold_in).
 ///
 /// The store below may be a `FallbackStore` as well. Its policy comes first, and this one decides about errors that it
 /// returns.
@@ -182,6 +194,50 @@ where
                     Err(late) => self.judged_each(steps, vec![Err(late.into()); steps.len()]),
                 }
             }),
+        }
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        match self.store.hold_until(step, deadline) {
+            Answer::Now(answer) => Answer::Now(self.judged_hold(step, answer)),
+            Answer::Later(later) => Answer::Later(async move {
+                let answer = self.in_time(pin!(later)).await.unwrap_or_else(|late| Err(late.into()));
+                self.judged_hold(step, answer)
+            }),
+        }
+    }
+}
+
+impl<S, C, D, T> FallbackStore<S, C, D>
+where
+    S: Store,
+    C: Clock,
+    D: Fn() -> T + Send + Sync,
+    T: Future<Output = ()> + Send,
+{
+    /// Takes a step on a hold where it is counted: the [place](crate::HoldStates::place) that its reservation was answered
+    /// with. A hold in the memory of another process is [`Expired`](HoldAnswer::Expired) here, and one that is counted
+    /// nowhere is [`Gone`](HoldAnswer::Gone).
+    ///
+    /// The hold must have the same limits as at first, with the same policies for outages.
+    ///
+    /// # Errors
+    ///
+    /// As [`hold_until`](Store::hold_until). If the hold is in memory, only if that is full.
+    pub fn hold_in<'a>(
+        &'a self,
+        place: HoldPlace,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        match place {
+            HoldPlace::Store => self.hold_until(step, deadline),
+            HoldPlace::Process => Answer::Now(self.hold_in_process(step).map_err(StoreError::from)),
+            HoldPlace::Nowhere => Answer::Now(Ok(HoldAnswer::Gone)),
         }
     }
 }
@@ -348,35 +404,43 @@ fn with_shares(
     let shares: SmallVec<[Charge<'_>; 2]> =
         shares.map(|(charge, quota)| Charge::new(quota, charge.counter().key(), charge.cost())).collect();
     let counted = step(&shares)?;
-    let states = whole.iter().zip(&counted).map(|(charge, state)| {
+    Ok(states_of_shares(&whole, &counted))
+}
+
+/// Returns the states of a step on shares of the limits of these charges.
+fn states_of_shares(whole: &[Charge<'_>], counted: &QuotaStates) -> QuotaStates {
+    let states = whole.iter().zip(counted).map(|(charge, state)| {
         // A cost above the share, but not above the limit, passes once the store is back. Nobody knows when that is.
-        let is_of_share =
-            state.reason() == Some(Reason::CostExceedsLimit) && charge.asked_in(&whole) <= charge.limit();
-        let reason = if is_of_share { Some(Reason::CostExceedsShare) } else { state.reason() };
+        let is_above_share =
+            state.reason() == Some(Reason::CostExceedsLimit) && charge.asked_in(whole) <= charge.limit();
+        let reason = if is_above_share { Some(Reason::CostExceedsShare) } else { state.reason() };
         state.with_reason(reason).with_source(Source::Fallback)
     });
-    Ok(states.collect())
+    states.collect()
 }
 
 /// Returns the answer if a correct store can have given it to this step.
 fn possible(step: Step<'_>, counted: QuotaStates) -> Result<QuotaStates, StoreError> {
     let is_possible = match step {
-        Step::Charge(charges) | Step::Peek(charges) => {
-            let each = |(charge, state): (&Charge<'_>, &QuotaState)| {
-                // A fallback below answers with another limit.
-                let limit = if state.source() == Source::Fallback { state.limit() } else { charge.limit() };
-                // Before an overdraft, less than the limit was used.
-                let most = match charge.counter().quota().count_denied() {
-                    CountDenied::Overdraft => (limit + charge.cost_in(charges)).saturating_sub(1),
-                    CountDenied::No | CountDenied::Yes => limit,
-                };
-                state.limit() == limit && (!state.has_room() || state.used() <= most)
-            };
-            counted.len() == charges.len() && charges.iter().zip(&counted).all(each)
-        }
+        Step::Charge(charges) | Step::Peek(charges) => is_possible(charges, &counted),
         Step::Record(_) | Step::Refund { .. } | Step::Reset(_) | Step::Set { .. } => counted.len() == 1,
     };
     if is_possible { Ok(counted) } else { Err(AnswerError::Nonsense.into()) }
+}
+
+/// Returns whether a correct store can have decided so on these charges.
+fn is_possible(charges: &[Charge<'_>], counted: &QuotaStates) -> bool {
+    let each = |(charge, state): (&Charge<'_>, &QuotaState)| {
+        // A fallback below answers with another limit.
+        let limit = if state.source() == Source::Fallback { state.limit() } else { charge.limit() };
+        // Before an overdraft, less than the limit was used.
+        let most = match charge.counter().quota().count_denied() {
+            CountDenied::Overdraft => (limit + charge.cost_in(charges)).saturating_sub(1),
+            CountDenied::No | CountDenied::Yes => limit,
+        };
+        state.limit() == limit && (!state.has_room() || state.used() <= most)
+    };
+    counted.len() == charges.len() && charges.iter().zip(counted).all(each)
 }
 
 impl<S, C, D> fmt::Debug for FallbackStore<S, C, D> {

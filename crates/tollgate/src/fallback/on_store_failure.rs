@@ -25,6 +25,9 @@ use crate::Quota;
 /// An [overdraft](crate::CountDenied::Overdraft) may pass each of these counts by the last cost that it admits. So add
 /// the largest cost once for each history of the store, and with `Local` once for each *b*.
 ///
+/// Of units in flight, *L* is the most at any instant: with `Local`, *L* + *N b* may be live until the holds end that
+/// began before the outage.
+///
 /// An example: 100 a minute, three processes with a share of 1/10, and in one minute both a failover that loses
 /// everything and an outage. `Local` admits at most 2 x 100 + 3 x 10 = 230, `Closed` 200. Any 60 seconds that straddle
 /// two minutes admit at most the sum of both: 330, if the other minute is undisturbed.

@@ -10,7 +10,7 @@ mod text;
 
 pub use self::policy::PolicyInFlight;
 pub use self::state::InFlightState;
-use crate::{HoldLength, QuotaError, QuotaErrorKind};
+use crate::{HoldLength, LocalShare, QuotaError, QuotaErrorKind};
 
 /// At most so many units live at once for each key, `20~in_flight`.
 ///
@@ -54,6 +54,13 @@ impl InFlight {
     #[must_use]
     pub const fn with_length(self, length: HoldLength) -> Self {
         Self { length: Some(length), ..self }
+    }
+
+    /// This share of the limit, rounded up.
+    pub(crate) fn with_share(self, share: LocalShare) -> Self {
+        // A share is no larger than the whole.
+        let limit = u32::try_from(share.of(self.limit.into())).unwrap_or(self.limit);
+        Self { limit, ..self }
     }
 
     /// Returns the most units that may be live at once.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::InFlight;
-use crate::OnStoreFailure;
 use crate::charge::scope_digest;
+use crate::{LocalShare, OnStoreFailure};
 
 /// A limit on units in flight under the name of its policy: with a key, it names one counter.
 ///
@@ -36,6 +36,11 @@ impl PolicyInFlight {
     #[must_use]
     pub fn with_on_store_failure(self, on_store_failure: OnStoreFailure) -> Self {
         Self { on_store_failure: Some(on_store_failure), ..self }
+    }
+
+    /// The same counters under this share of the limit.
+    pub(crate) fn with_share(&self, share: LocalShare) -> Self {
+        Self { in_flight: self.in_flight.with_share(share), ..self.clone() }
     }
 
     /// Returns the policy for outages of the store, if the limit has its own.

@@ -35,6 +35,11 @@ impl InFlightState {
         Self { live: self.live + units, units, ..self }
     }
 
+    /// Returns the state with another reason, or none.
+    pub(crate) const fn with_reason(self, reason: Option<Reason>) -> Self {
+        Self { reason, ..self }
+    }
+
     /// Returns the most units that may be live at once.
     #[must_use]
     pub const fn limit(&self) -> u32 {

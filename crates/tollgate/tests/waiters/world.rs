@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Answer, Clock, Decision, ManualClock, MemoryStore, Quota, QuotaStates, SharedLimiter, Step, StepDeadline,
-    Store, StoreError, Timestamp, WaitError,
+    Answer, Clock, Decision, HoldAnswer, HoldStep, ManualClock, MemoryStore, Quota, QuotaStates,
+    SharedLimiter, Step, StepDeadline, Store, StoreError, Timestamp, WaitError,
 };
 use tollgate_testkit::FaultyStore;
 
@@ -53,6 +53,14 @@ impl<S: Store> Store for Tallied<S> {
         deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         self.store.step_each_until(steps, deadline)
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        self.store.hold_until(step, deadline)
     }
 }
 
