@@ -45,6 +45,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod blocking;
 mod charge;
 mod clock;
 mod decision;
