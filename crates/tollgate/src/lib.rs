@@ -50,6 +50,7 @@ mod charge;
 mod clock;
 mod decision;
 mod fallback;
+mod freed;
 pub mod guide;
 mod hold;
 mod in_flight;
@@ -91,7 +92,7 @@ pub use self::store::{
     Waiting,
 };
 pub use self::timestamp::Timestamp;
-pub use self::waiters::{BlockingTimer, WaitError, Waiters};
+pub use self::waiters::{BlockingTimer, HoldSource, HoldWaiters, WaitError, Waiters};
 pub use self::window::Window;
 
 /// The folder of the manual in the repository, for messages that refer to a page of it.

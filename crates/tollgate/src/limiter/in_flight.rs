@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::{Limiter, charges, refund, settle};
 use crate::decision::CounterList;
+use crate::freed::FreedListener;
 use crate::memory::{HeldUnits, LiveCharge};
 use crate::{
-    Clock, Decision, Full, InFlight, InFlightState, Key, MemoryStore, PolicyInFlight, QuotaStates, Reason,
-    Receipt, SystemClock,
+    Clock, Decision, Full, HoldStates, InFlight, InFlightState, Key, MemoryStore, PerQuota, PolicyInFlight,
+    QuotaStates, Reason, Receipt, SystemClock,
 };
 
 /// A limit on how much of a key is in flight at once, and quotas that are charged with it.
@@ -156,6 +157,21 @@ impl<C: Clock> InFlightLimiter<C> {
         self.limiter.store.live(&self.in_flight, &key.into())
     }
 
+    /// Listens for units of the key that are freed.
+    pub(crate) fn listen(&self, key: &Key<'_>) -> FreedListener {
+        self.limiter.store.listen(&self.in_flight, key)
+    }
+
+    /// Returns a denial that another caller of the key got.
+    pub(crate) fn denied<'a>(&'a self, key: Key<'a>, cost: u32, states: &HoldStates) -> HoldDecision<'a, C> {
+        let state = states.in_flight().first().copied();
+        let state = state.unwrap_or_else(|| InFlightState::decide(self.in_flight.in_flight(), 0, 0));
+        let quotas = &*self.limiter.quotas;
+        let counters = CounterList::OfKey(quotas, key);
+        let quotas = (!quotas.is_empty()).then(|| Decision::of(counters, states.charged().clone()));
+        HoldDecision { policy: &self.in_flight, state, quotas, cost, held: None }
+    }
+
     /// Forgets all units in flight of the key, so that others have room. Their holds are [lost](Hold::is_lost): they free
     /// nothing any more. Quotas keep what was charged.
     pub fn reset<'k>(&self, key: impl Into<Key<'k>>) {
@@ -204,6 +220,12 @@ impl<'a, C: Clock> HoldDecision<'a, C> {
     #[must_use]
     pub const fn quotas(&self) -> Option<&Decision<'a>> {
         self.quotas.as_ref()
+    }
+
+    /// Returns the states of all parts.
+    pub(crate) fn states(&self) -> HoldStates {
+        let charged = self.quotas.as_ref().map(|decision| decision.quotas().clone());
+        HoldStates::new(PerQuota::one(self.state), charged.unwrap_or_else(|| [].into_iter().collect()))
     }
 
     /// Returns the hold, if the request is allowed and asked for units.

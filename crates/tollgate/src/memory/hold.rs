@@ -5,6 +5,7 @@
 use super::live::{LivePart, PLACES};
 use super::locked::Needs;
 use crate::clock::Clock;
+use crate::freed::FreedListener;
 use crate::in_flight::{InFlightState, PolicyInFlight};
 use crate::store::{Full, QuotaStates};
 use crate::{Charge, Key, MemoryStore};
@@ -79,6 +80,12 @@ impl<C: Clock> MemoryStore<C> {
         InFlightState::decide(in_flight.in_flight(), units, 0)
     }
 
+    /// Listens for units in flight of a key that are freed.
+    pub(crate) fn listen(&self, in_flight: &PolicyInFlight, key: &Key<'_>) -> FreedListener {
+        let table = &self.inner.table;
+        table.freed.listen(table.live_fingerprint(in_flight, key).position)
+    }
+
     /// Forgets the units in flight of a key, and returns how many it had. Their owners free nothing any more.
     pub(crate) fn forget_live(&self, in_flight: &PolicyInFlight, key: &Key<'_>) -> u32 {
         self.inner.end_due_holds();
@@ -89,6 +96,9 @@ impl<C: Clock> MemoryStore<C> {
         if units > 0 {
             table.give_back_counters(PLACES);
         }
+        drop(map);
+        table.freed.freed(fingerprint.position);
+        table.freed.tell();
         units
     }
 }
@@ -112,5 +122,8 @@ impl<C: Clock> Drop for HeldUnits<C> {
         if map.free(self.part) {
             table.give_back_counters(PLACES);
         }
+        drop(map);
+        table.freed.freed(self.part.fingerprint().position);
+        table.freed.tell();
     }
 }

@@ -28,18 +28,26 @@ struct LockedUnits<'a> {
 impl<C: Clock> Inner<C> {
     pub(super) fn take_hold(&self, step: HoldStep<'_>) -> Result<HoldAnswer, Full> {
         let (mut ids, _) = self.lock_ids();
-        match step {
+        let answer = match step {
             HoldStep::Reserve(terms) => self.reserve(&mut ids, &terms),
             HoldStep::Look(terms) => self.look_at(&terms).map(HoldAnswer::Decided),
             HoldStep::Renew(terms) => Ok(self.renew(&mut ids, &terms)),
             HoldStep::Settle(terms, adjustments) => self.settle(&mut ids, &terms, adjustments),
             HoldStep::Reset(asked) => Ok(self.forget(&asked)),
-        }
+        };
+        drop(ids);
+        self.table.freed.tell();
+        answer
     }
 
     /// Ends the holds that are due, if there are any. Returns whether there were.
     pub(super) fn end_due_holds(&self) -> bool {
-        self.table.hold_ids.any() && self.lock_ids().1
+        if !self.table.hold_ids.any() {
+            return false;
+        }
+        let (_, were_due) = self.lock_ids();
+        self.table.freed.tell();
+        were_due
     }
 
     /// Locks the ids, and ends the holds that are due. Returns whether there were any.
@@ -161,6 +169,8 @@ impl<C: Clock> Inner<C> {
         if units > 0 {
             self.table.give_back_counters(PLACES);
         }
+        drop(map);
+        self.table.freed.freed(key.position);
         HoldAnswer::Forgotten { units }
     }
 
@@ -173,6 +183,7 @@ impl<C: Clock> Inner<C> {
             if guards.of(part.fingerprint()).free(*part) {
                 self.table.give_back_counters(PLACES);
             }
+            self.table.freed.freed(part.fingerprint().position);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The table: all shards, and the cap on their counters.
 
 use std::mem::size_of;
+use std::sync::Arc;
 
 use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
@@ -16,6 +17,7 @@ use super::slots::{ROW, ROWS, SHARD_BYTES, Slots};
 use super::stored::StoredCounter;
 use super::sync::{AtomicI64, AtomicUsize, Backoff, MODELLED, Ordering};
 use super::word::{is_compact, state};
+use crate::freed::FreedSignal;
 use crate::in_flight::PolicyInFlight;
 use crate::kind::Standing;
 use crate::{Counter, Key, Timestamp};
@@ -44,6 +46,8 @@ pub(super) struct Table {
     pub(super) logs: Logs,
     pub(super) live: LiveUnits,
     pub(super) hold_ids: HoldIds,
+    /// Tells those that wait for units in flight.
+    pub(super) freed: Arc<FreedSignal>,
 }
 
 /// How large a table may grow.
@@ -86,6 +90,7 @@ impl Table {
             logs: Logs::default(),
             live: LiveUnits::default(),
             hold_ids: HoldIds::default(),
+            freed: Arc::default(),
         }
     }
 

@@ -2,10 +2,12 @@
 //!
 //! [`Waiters`] asks a limiter, sleeps for the `retry_after` of a denial, and asks again. It reads no clock: the store's
 //! answers contain the time, and the caller's timer sleeps. The order of waiters is kept in `queue.rs`, for tasks and
-//! threads alike.
+//! threads alike. [`HoldWaiters`] do the same for units in flight, for which no answer has a time to wait.
 
 mod blocking;
+mod holds;
 mod queue;
+mod source;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +17,9 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use self::blocking::BlockingTimer;
-use self::queue::Queue;
+pub use self::holds::HoldWaiters;
+use self::queue::{Overdue, Queue};
+pub use self::source::HoldSource;
 use crate::decision::CounterList;
 use crate::{Decision, Key, QuotaStates, SharedLimiter, Store, StoreError, Timestamp};
 
@@ -85,7 +89,7 @@ pub struct Waiters<S, T> {
     /// Jitter is made of hashes of a counter: its keys are random, and no better randomness is needed.
     random: RandomState,
     pauses: AtomicU64,
-    queue: Queue,
+    queue: Queue<QuotaStates>,
 }
 
 /// Why a wait ended without a decision.
@@ -254,8 +258,11 @@ impl<S: Store, T> Waiters<S, T> {
             let counted = match denial.take() {
                 Some(counted) => counted,
                 None => {
-                    if let Err(denial) = place.turn(deadline, || longest.map(&alarm)).await {
-                        let denial = denial.iter().map(|state| state.for_another(arrived)).collect();
+                    if let Err(Overdue { denial, passed }) =
+                        place.turn(deadline, || longest.map(&alarm)).await
+                    {
+                        let now = passed.unwrap_or(arrived);
+                        let denial = denial.iter().map(|state| state.for_another(now)).collect();
                         return Ok(self.decision(key, denial));
                     }
                     self.limiter.check_cost(&key, cost).await?.into_counted()

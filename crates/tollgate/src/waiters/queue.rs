@@ -12,21 +12,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use super::WaitError;
-use crate::{Key, QuotaState, QuotaStates, Timestamp};
+use crate::{Key, Timestamp};
 
-pub(super) struct Queue {
+/// The lines of all keys. `D` is a denial, which is told to waiters whose time is up.
+pub(super) struct Queue<D> {
     /// Each line has at least one waiter.
-    lines: Mutex<HashMap<Key<'static>, Line>>,
+    lines: Mutex<HashMap<Key<'static>, Line<D>>>,
     /// Changed under the lock only. Read without it, so that calls take no lock while nobody waits.
     waiting: AtomicUsize,
     max_waiters: usize,
 }
 
-struct Line {
+struct Line<D> {
     /// By number, and so in the order in which they came.
     waiters: BTreeMap<u64, Waiter>,
     /// The last denial of a first waiter.
-    denial: QuotaStates,
+    denial: D,
     /// When the first asks again, once that is known.
     asks_at: Option<Timestamp>,
 }
@@ -39,30 +40,33 @@ struct Waiter {
 }
 
 /// A place in the line of a key.
-pub(super) struct Place<'q> {
-    queue: &'q Queue,
+pub(super) struct Place<'q, D> {
+    queue: &'q Queue<D>,
     key: Key<'static>,
     number: u64,
 }
 
-impl Queue {
+/// What a waiter is told whose time is up.
+pub(super) struct Overdue<D> {
+    /// The last denial of the first waiter.
+    pub(super) denial: D,
+    /// The waiter's deadline, if that has passed already.
+    pub(super) passed: Option<Timestamp>,
+}
+
+impl<D: Clone> Queue<D> {
     pub(super) fn new(max_waiters: usize) -> Self {
         Self { lines: Mutex::default(), waiting: AtomicUsize::new(0), max_waiters }
     }
 
-    pub(super) fn waiting(&self) -> usize {
-        // Relaxed: a thread that learned of a waiter in another way sees it here too, and no other relies on it.
-        self.waiting.load(Ordering::Relaxed)
-    }
-
     /// A place at the end of the key's line; `None` if nobody waits for the key.
-    pub(super) fn join(&self, key: &Key<'_>) -> Result<Option<Place<'_>>, WaitError> {
+    pub(super) fn join(&self, key: &Key<'_>) -> Result<Option<Place<'_, D>>, WaitError> {
         if self.waiting() == 0 {
             return Ok(None);
         }
         let mut lines = self.lock();
         // Seen with the shorter lifetime, a borrowed key can be looked up.
-        let borrowed: &HashMap<Key<'_>, Line> = &lines;
+        let borrowed: &HashMap<Key<'_>, Line<D>> = &lines;
         if !borrowed.contains_key(key) {
             return Ok(None);
         }
@@ -71,7 +75,7 @@ impl Queue {
     }
 
     /// A place at the end of the key's line. If there is none, it begins with this denial.
-    pub(super) fn enter(&self, key: &Key<'_>, denial: &QuotaStates) -> Result<Place<'_>, WaitError> {
+    pub(super) fn enter(&self, key: &Key<'_>, denial: &D) -> Result<Place<'_, D>, WaitError> {
         let key = key.clone().into_owned();
         match self.lock().entry(key.clone()) {
             Entry::Occupied(mut line) => self.place(line.get_mut(), key),
@@ -84,7 +88,7 @@ impl Queue {
         }
     }
 
-    fn place(&self, line: &mut Line, key: Key<'static>) -> Result<Place<'_>, WaitError> {
+    fn place(&self, line: &mut Line<D>, key: Key<'static>) -> Result<Place<'_, D>, WaitError> {
         if self.waiting() >= self.max_waiters {
             return Err(WaitError::TooManyWaiters);
         }
@@ -93,14 +97,21 @@ impl Queue {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Ok(Place { queue: self, key, number })
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key<'static>, Line>> {
+impl<D> Queue<D> {
+    pub(super) fn waiting(&self) -> usize {
+        // Relaxed: a thread that learned of a waiter in another way sees it here too, and no other relies on it.
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key<'static>, Line<D>>> {
         // Nothing panics under the lock.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place<'_> {
+impl<D: Clone> Place<'_, D> {
     pub(super) fn is_first(&self) -> bool {
         self.queue.lock().get(&self.key).is_some_and(|line| line.first() == Some(self.number))
     }
@@ -115,7 +126,7 @@ impl Place<'_> {
         &self,
         deadline: Option<Timestamp>,
         set_alarm: impl Fn() -> Option<A>,
-    ) -> Result<(), QuotaStates> {
+    ) -> Result<(), Overdue<D>> {
         let mut alarm = pin!(None);
         poll_fn(|context| {
             let waiter = Waiter { deadline, waker: Some(context.waker().clone()) };
@@ -125,7 +136,7 @@ impl Place<'_> {
             };
             let denial = line.denial.clone();
             if line.asks_at.is_some_and(|asks_at| is_after(asks_at, deadline)) {
-                return Poll::Ready(Err(denial));
+                return Poll::Ready(Err(Overdue { denial, passed: None }));
             }
             let before = line.waiters.insert(self.number, waiter);
             drop(lines);
@@ -135,14 +146,18 @@ impl Place<'_> {
                 alarm.set(set_alarm());
             }
             let Some(alarm) = alarm.as_mut().as_pin_mut() else { return Poll::Pending };
-            let at_deadline = |state: &QuotaState| deadline.map_or(*state, |now| state.for_another(now));
-            alarm.poll(context).map(|()| Err(denial.iter().map(at_deadline).collect()))
+            alarm.poll(context).map(|()| Err(Overdue { denial, passed: deadline }))
         })
         .await
     }
 
+    /// Returns the last denial of the first waiter.
+    pub(super) fn denial(&self) -> Option<D> {
+        self.queue.lock().get(&self.key).map(|line| line.denial.clone())
+    }
+
     /// Records that this waiter, the first of its line, was denied and asks again at this time.
-    pub(super) fn pauses(&self, denial: QuotaStates, asks_at: Timestamp) {
+    pub(super) fn pauses(&self, denial: D, asks_at: Timestamp) {
         let mut late = Vec::new();
         if let Some(line) = self.queue.lock().get_mut(&self.key) {
             (line.denial, line.asks_at) = (denial, Some(asks_at));
@@ -154,7 +169,7 @@ impl Place<'_> {
 }
 
 /// Leaves the line. If it was the first, the next one is.
-impl Drop for Place<'_> {
+impl<D> Drop for Place<'_, D> {
     fn drop(&mut self) {
         let mut lines = self.queue.lock();
         let Some(line) = lines.get_mut(&self.key) else { return };
@@ -177,8 +192,8 @@ impl Drop for Place<'_> {
     }
 }
 
-impl Line {
-    const fn new(denial: QuotaStates) -> Self {
+impl<D> Line<D> {
+    const fn new(denial: D) -> Self {
         Self { waiters: BTreeMap::new(), denial, asks_at: None }
     }
 
@@ -194,6 +209,7 @@ fn is_after(time: Timestamp, deadline: Option<Timestamp>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::QuotaStates;
 
     #[test]
     fn keeps_nothing_of_keys_without_waiters() {

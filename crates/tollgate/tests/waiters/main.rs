@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
+mod holds;
 mod world;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -189,9 +189,21 @@ impl<'w> World<'w> {
         &mut self,
         wait: impl Future<Output = Result<Decision<'d>, WaitError>> + Send + 'w,
     ) -> usize {
+        self.add_task(async { wait.await.into() })
+    }
+
+    /// Adds a task that is no wait for a decision.
+    pub(crate) fn add_task(&mut self, task: impl Future<Output = End> + Send + 'w) -> usize {
         let woken = Arc::new(Woken(AtomicBool::new(true)));
-        self.tasks.push(Some(Task { future: Box::pin(async { wait.await.into() }), woken }));
+        self.tasks.push(Some(Task { future: Box::pin(task), woken }));
         self.tasks.len() - 1
+    }
+
+    /// Adds such a task and runs.
+    pub(crate) fn start_task(&mut self, task: impl Future<Output = End> + Send + 'w) -> usize {
+        let task = self.add_task(task);
+        self.run();
+        task
     }
 
     /// Adds a task and runs.

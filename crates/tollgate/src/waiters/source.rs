@@ -1,0 +1,101 @@
+//! The limiters that holds can be waited for.
+
+use std::time::Duration;
+
+use crate::freed::FreedListener;
+use crate::{
+    Clock, HoldDecision, HoldStates, InFlight, InFlightLimiter, Key, PolicyInFlight, PolicyQuota, Reason,
+    StoreError,
+};
+
+/// A limiter of units in flight that [`HoldWaiters`](crate::HoldWaiters) can wait for: an [`InFlightLimiter`].
+pub trait HoldSource: private::Source {}
+
+impl<S: private::Source> HoldSource for S {}
+
+/// What a decision means to a waiter.
+#[derive(Debug, Clone, Copy)]
+pub enum WaitStanding {
+    /// It is allowed, or can never be.
+    Decided,
+    /// It waits: so long for quotas, or until units in flight are free.
+    Waits(Option<Duration>),
+}
+
+pub(super) mod private {
+    use super::*;
+
+    /// What waiters need of a limiter. Units are those in flight and the cost.
+    pub trait Source: Sync {
+        /// The answer.
+        type Decision<'a>
+        where
+            Self: 'a;
+
+        fn ask<'a>(
+            &'a self,
+            key: Key<'a>,
+            units: [u32; 2],
+        ) -> impl Future<Output = Result<Self::Decision<'a>, StoreError>> + Send;
+
+        /// Listens for units of this key that are freed.
+        fn listen(&self, key: &Key<'_>) -> FreedListener;
+
+        fn never_passes(&self, units: [u32; 2]) -> bool;
+
+        fn standing(decision: &Self::Decision<'_>) -> WaitStanding;
+
+        fn states(decision: &Self::Decision<'_>) -> HoldStates;
+
+        /// Returns a denial that another caller got.
+        fn denied<'a>(&'a self, key: Key<'a>, units: [u32; 2], states: HoldStates) -> Self::Decision<'a>;
+    }
+}
+
+impl<C: Clock> private::Source for InFlightLimiter<C> {
+    type Decision<'a>
+        = HoldDecision<'a, C>
+    where
+        C: 'a;
+
+    async fn ask<'a>(
+        &'a self,
+        key: Key<'a>,
+        [units, cost]: [u32; 2],
+    ) -> Result<HoldDecision<'a, C>, StoreError> {
+        Ok(self.hold_units(key, units, cost)?)
+    }
+
+    fn listen(&self, key: &Key<'_>) -> FreedListener {
+        self.listen(key)
+    }
+
+    fn never_passes(&self, [units, cost]: [u32; 2]) -> bool {
+        never_fits(units, Some(self.in_flight()), self.limiter().quotas(), cost)
+    }
+
+    fn standing(decision: &HoldDecision<'_, C>) -> WaitStanding {
+        standing(decision.reason(), decision.retry_after())
+    }
+
+    fn states(decision: &HoldDecision<'_, C>) -> HoldStates {
+        decision.states()
+    }
+
+    fn denied<'a>(&'a self, key: Key<'a>, [_, cost]: [u32; 2], states: HoldStates) -> HoldDecision<'a, C> {
+        self.denied(key, cost, &states)
+    }
+}
+
+fn standing(reason: Option<Reason>, retry_after: Option<Duration>) -> WaitStanding {
+    match reason {
+        None | Some(Reason::CostExceedsLimit | Reason::CostExceedsShare) => WaitStanding::Decided,
+        Some(Reason::QuotaExceeded | Reason::InFlightExceeded) => WaitStanding::Waits(retry_after),
+    }
+}
+
+fn never_fits(units: u32, in_flight: Option<&PolicyInFlight>, quotas: &[PolicyQuota], cost: u32) -> bool {
+    let most = |in_flight: &PolicyInFlight| in_flight.in_flight().limit().min(InFlight::MAX_UNITS);
+    in_flight.is_some_and(|in_flight| units.max(1) > most(in_flight))
+        || quotas.iter().any(|quota| u64::from(cost.max(1)) > quota.quota().limit())
+}

@@ -1,0 +1,221 @@
+//! Waiting for units in flight: order, bounds, deadlines and wake-ups, under a manual clock.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate::{
+    Clock, Hold, HoldSource, HoldWaiters, InFlightLimiter, Limiter, ManualClock, MemoryStore, Quota,
+    SystemClock, WaitError, blocking,
+};
+use tollgate_testkit::block_on;
+
+use crate::world::End::{Allowed, Denied, TooMany};
+use crate::world::{Timer, World};
+
+type Jobs = InFlightLimiter<ManualClock>;
+
+/// What is held, in the order in which it was admitted.
+type Held<H> = Arc<Mutex<Vec<(u32, H)>>>;
+
+struct Setup {
+    clock: ManualClock,
+    timer: Timer,
+    store: MemoryStore<ManualClock>,
+}
+
+fn setup() -> Setup {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).max_counters(1_000).build();
+    Setup { timer: Timer::new(&clock), store, clock }
+}
+
+impl Setup {
+    fn waiters<L: HoldSource>(
+        &self,
+        limiter: L,
+    ) -> HoldWaiters<L, impl Fn(Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Sync> {
+        let timer = self.timer.clone();
+        HoldWaiters::new(limiter, move |length| Box::pin(timer.sleep(length)) as _)
+    }
+
+    fn at_most(&self, limit: u32) -> Jobs {
+        InFlightLimiter::with_store(tollgate::InFlight::new(limit).unwrap(), self.store.clone())
+    }
+}
+
+/// A wait for units under this name, and its end.
+macro_rules! wait {
+    ($waiters:expr, $held:expr, $name:expr, $units:expr) => {
+        wait!($waiters, $held, $name, $units, None)
+    };
+    ($waiters:expr, $held:expr, $name:expr, $units:expr, $longest:expr) => {{
+        let (waiters, held) = (&$waiters, Arc::clone(&$held));
+        async move {
+            let longest: Option<u64> = $longest;
+            let waited = match longest {
+                Some(millis) => {
+                    waiters.until_held_within(Duration::from_millis(millis), "alice", $units, 1).await
+                }
+                None => waiters.until_held_units("alice", $units, 1).await,
+            };
+            let decision = match waited {
+                Ok(decision) => decision,
+                Err(WaitError::TooManyWaiters) => return TooMany,
+                Err(error) => panic!("{error}"),
+            };
+            if !decision.is_allowed() {
+                return Denied { retry_after: decision.retry_after().map(|wait| wait.as_millis() as u64) };
+            }
+            held.lock().unwrap().push(($name, decision.into_hold().unwrap()));
+            Allowed
+        }
+    }};
+}
+
+/// Ends the hold that was admitted first.
+fn end<H>(held: &Held<H>) -> u32 {
+    let (name, hold) = held.lock().unwrap().remove(0);
+    drop(hold);
+    name
+}
+
+fn names<H>(held: &Held<H>) -> Vec<u32> {
+    held.lock().unwrap().iter().map(|(name, _)| *name).collect()
+}
+
+#[test]
+fn the_end_of_a_hold_wakes_the_next_in_turn() {
+    let setup = setup();
+    let waiters = setup.waiters(setup.at_most(2));
+    let held = Held::<Hold<ManualClock>>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    for name in 0..5 {
+        world.start_task(wait!(waiters, held, name, 1));
+    }
+    assert_eq!((names(&held), waiters.waiting()), (vec![0, 1], 3));
+    for next in 2..5 {
+        end(&held);
+        world.run();
+        // The clock has not moved.
+        assert_eq!(names(&held), [next - 1, next]);
+    }
+    assert_eq!((waiters.waiting(), world.ends().last().unwrap().2), (0, 0));
+}
+
+/// One that needs many units is not overtaken by those that need few, and other keys do not wait for it.
+#[test]
+fn the_first_of_a_line_waits_for_many_units_and_holds_the_others_up() {
+    let setup = setup();
+    let waiters = setup.waiters(setup.at_most(3));
+    let held = Held::<Hold<ManualClock>>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    for (name, units) in [(0, 1), (1, 1), (2, 3), (3, 1)] {
+        world.start_task(wait!(waiters, held, name, units));
+    }
+    assert_eq!(names(&held), [0, 1], "one unit is free, and not for the fourth");
+    assert!(block_on(waiters.until_held("bob")).unwrap().is_allowed());
+    end(&held);
+    world.run();
+    assert_eq!(names(&held), [1]);
+    end(&held);
+    world.run();
+    assert_eq!(names(&held), [2]);
+    end(&held);
+    world.run();
+    assert_eq!(names(&held), [3]);
+}
+
+#[test]
+fn a_deadline_a_bound_and_what_can_never_pass_end_a_wait() {
+    let setup = setup();
+    let waiters = setup.waiters(setup.at_most(1)).max_waiters(2);
+    let held = Held::<Hold<ManualClock>>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    world.start_task(wait!(waiters, held, 0, 1));
+    let first = world.start_task(wait!(waiters, held, 1, 1, Some(300)));
+    let behind = world.start_task(wait!(waiters, held, 2, 1, Some(200)));
+    world.ends();
+    let third = world.start_task(wait!(waiters, held, 3, 1));
+    assert_eq!(world.ends(), [(third, TooMany, 0)]);
+    let never = world.start_task(wait!(waiters, held, 4, 2));
+    assert_eq!(world.ends(), [(never, Denied { retry_after: None }, 0)]);
+    world.advance(199);
+    assert_eq!(world.ends(), []);
+    world.advance(200);
+    let denied = Denied { retry_after: None };
+    assert_eq!(world.ends(), [(behind, denied, 200), (first, denied, 300)]);
+    assert_eq!(waiters.waiting(), 0);
+    let denied = block_on(waiters.until_held_within(Duration::ZERO, "carol", 1, 1)).unwrap();
+    assert!(denied.is_allowed());
+    end(&held);
+    drop(denied);
+}
+
+/// A waiter that is dropped makes place, wherever it stands.
+#[test]
+fn a_cancelled_waiter_makes_place() {
+    let setup = setup();
+    let waiters = setup.waiters(setup.at_most(1));
+    let held = Held::<Hold<ManualClock>>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    let tasks: Vec<_> = (0..4).map(|name| world.start_task(wait!(waiters, held, name, 1))).collect();
+    world.cancel(tasks[1]);
+    world.run();
+    end(&held);
+    world.run();
+    assert_eq!(names(&held), [2]);
+    // Woken, and dropped before it runs: the next one is woken in its place.
+    end(&held);
+    assert!(world.is_woken(tasks[3]));
+    let last = world.start_task(wait!(waiters, held, 4, 1));
+    world.run();
+    assert_eq!(names(&held), [3]);
+    world.cancel(last);
+    assert_eq!(waiters.waiting(), 0);
+}
+
+/// The wait for a quota is honest, so nobody asks earlier.
+#[test]
+fn a_quota_is_waited_for_as_long_as_it_says() {
+    let setup = setup();
+    let jobs = Limiter::builder("jobs").quota(Quota::per_minute(1));
+    let jobs = jobs.build_in_flight(tollgate::InFlight::new(1).unwrap(), setup.store.clone()).unwrap();
+    let waiters = setup.waiters(jobs);
+    let held = Held::<Hold<ManualClock>>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    world.start_task(wait!(waiters, held, 0, 1));
+    end(&held);
+    let late = world.start_task(wait!(waiters, held, 1, 1, Some(59_999)));
+    assert_eq!(world.ends()[1..], [(late, Denied { retry_after: Some(60_000) }, 0)]);
+    let task = world.start_task(wait!(waiters, held, 2, 1, Some(61_000)));
+    world.advance(59_999);
+    assert_eq!(world.ends(), []);
+    world.advance(101);
+    assert!(matches!(world.ends()[..], [(ended, Allowed, 60_000..=60_100)] if ended == task));
+}
+
+/// Real time: threads take turns, woken by each other.
+#[test]
+fn threads_wait_in_turn() {
+    let waiters = HoldWaiters::new(InFlightLimiter::new("1~in_flight".parse().unwrap()), blocking::sleep);
+    let waiters = waiters.max_pause(Duration::from_secs(3_600));
+    let begun = SystemClock.steady_now();
+    let (inside, rounds) = (std::sync::atomic::AtomicU32::new(0), 200);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    let decision = blocking::block_on(waiters.until_held("alice")).unwrap();
+                    let hold = decision.into_hold().unwrap();
+                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    drop(hold);
+                }
+            });
+        }
+    });
+    // A wake-up that is missed would cost at least 25 milliseconds.
+    let took = SystemClock.steady_now().since(begun);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
