@@ -54,6 +54,7 @@ mod freed;
 pub mod guide;
 mod hold;
 mod in_flight;
+mod keeper;
 mod key;
 pub mod kind;
 mod limiter;
@@ -77,10 +78,12 @@ pub use self::hold::{
     InFlightCharge,
 };
 pub use self::in_flight::{InFlight, InFlightState, PolicyInFlight};
+pub use self::keeper::{HoldEnding, HoldKeeper, KeeperFuture, KeptHold, RenewableHold};
 pub use self::key::Key;
 pub use self::kind::Mark;
 pub use self::limiter::{
-    Hold, HoldDecision, InFlightLimiter, Limiter, LimiterBuilder, QuotaView, Reservation, SharedLimiter,
+    Hold, HoldDecision, HoldLimiter, InFlightLimiter, Limiter, LimiterBuilder, QuotaView, Reservation,
+    SharedHold, SharedHoldDecision, SharedLimiter,
 };
 
 pub use self::memory::{MemoryStore, MemoryStoreBuilder, NamedCounter};

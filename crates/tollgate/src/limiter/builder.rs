@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{InFlightLimiter, Limiter, SharedLimiter};
+use super::{HoldLimiter, InFlightLimiter, Limiter, SharedLimiter};
 use crate::quota::QuotaErrorKind;
-use crate::{CountDenied, InFlight, MemoryStore, PolicyInFlight, PolicyQuota, Quota, QuotaError};
+use crate::{
+    AnyStore, CountDenied, HoldKeeper, InFlight, MemoryStore, PolicyInFlight, PolicyQuota, Quota, QuotaError,
+    Store,
+};
 
 /// A builder of limiters: see [`Limiter::builder`].
 #[derive(Debug, Clone)]
@@ -63,9 +66,47 @@ impl LimiterBuilder {
         store: MemoryStore<C>,
     ) -> Result<InFlightLimiter<C>, QuotaError> {
         let in_flight = PolicyInFlight::new(&self.policy, in_flight);
-        let charges_nothing = self.quotas.is_empty() && self.count_denied == CountDenied::No;
-        let quotas = if charges_nothing { [].into() } else { self.quotas()? };
+        let quotas = self.quotas_if_any()?;
         Ok(InFlightLimiter::over(in_flight, Limiter { store, quotas }))
+    }
+
+    /// Builds a limiter of units in flight over any store, which other processes may share. The builder needs no quota; if
+    /// it has some, each [hold](crate::SharedHold) charges them. The keeper renews the holds.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`build_in_flight`](Self::build_in_flight).
+    pub fn build_shared_in_flight(
+        self,
+        in_flight: InFlight,
+        store: impl Store + 'static,
+        keeper: &HoldKeeper,
+    ) -> Result<HoldLimiter, QuotaError> {
+        let in_flight = PolicyInFlight::new(&self.policy, in_flight);
+        let quotas = self.quotas_if_any()?;
+        Ok(HoldLimiter::new(Some(in_flight), quotas, AnyStore::new(store), keeper))
+    }
+
+    /// Builds a limiter over any store whose holds charge an estimate, which they settle at the actual cost. It limits no
+    /// units in flight. The keeper renews the holds.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`build`](Self::build).
+    pub fn build_reserving(
+        self,
+        store: impl Store + 'static,
+        keeper: &HoldKeeper,
+    ) -> Result<HoldLimiter, QuotaError> {
+        Ok(HoldLimiter::new(None, self.quotas()?, AnyStore::new(store), keeper))
+    }
+
+    /// The quotas, of which there may be none if nothing is charged at all.
+    fn quotas_if_any(self) -> Result<Arc<[PolicyQuota]>, QuotaError> {
+        if self.quotas.is_empty() && self.count_denied == CountDenied::No {
+            return Ok([].into());
+        }
+        self.quotas()
     }
 
     fn quotas(self) -> Result<Arc<[PolicyQuota]>, QuotaError> {

@@ -3,10 +3,13 @@
 //! A [`Limiter`] counts in memory and never waits; a [`SharedLimiter`] counts in any store. Both have the same steps.
 
 mod builder;
+mod hold_limiter;
+mod hold_limits;
 mod in_flight;
 mod quota_view;
 mod reservation;
 mod shared;
+mod shared_hold;
 
 use std::sync::Arc;
 use std::{fmt, mem};
@@ -14,10 +17,12 @@ use std::{fmt, mem};
 use smallvec::SmallVec;
 
 pub use self::builder::LimiterBuilder;
+pub use self::hold_limiter::{HoldLimiter, SharedHoldDecision};
 pub use self::in_flight::{Hold, HoldDecision, InFlightLimiter};
 pub use self::quota_view::QuotaView;
 pub use self::reservation::Reservation;
 pub use self::shared::SharedLimiter;
+pub use self::shared_hold::SharedHold;
 use crate::clock::{Clock, SystemClock};
 use crate::decision::CounterList;
 use crate::memory::ChargeAttempt;

@@ -15,7 +15,7 @@ use crate::{HoldStates, Key, Timestamp};
 
 /// A limiter of units in flight whose callers wait until they hold some.
 ///
-/// The limiter is an [`InFlightLimiter`](crate::InFlightLimiter). A hold of this
+/// The limiter is an [`InFlightLimiter`](crate::InFlightLimiter) or a [`HoldLimiter`](crate::HoldLimiter). A hold of this
 /// process that ends wakes the first waiter of its key at once. Nobody reports units that other processes free, or that
 /// expire, so the first waiter also asks again after a pause, which grows from 50 milliseconds to a
 /// [bound](Self::max_pause), and is shortened by a random part, so that processes do not ask all at the same time. If

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use crate::freed::FreedListener;
 use crate::{
-    Clock, HoldDecision, HoldStates, InFlight, InFlightLimiter, Key, PolicyInFlight, PolicyQuota, Reason,
-    StoreError,
+    Clock, HoldDecision, HoldLimiter, HoldStates, InFlight, InFlightLimiter, Key, PolicyInFlight,
+    PolicyQuota, Reason, SharedHoldDecision, StoreError,
 };
 
-/// A limiter of units in flight that [`HoldWaiters`](crate::HoldWaiters) can wait for: an [`InFlightLimiter`].
+/// A limiter of units in flight that [`HoldWaiters`](crate::HoldWaiters) can wait for: an [`InFlightLimiter`] or a
+/// [`HoldLimiter`].
 pub trait HoldSource: private::Source {}
 
 impl<S: private::Source> HoldSource for S {}
@@ -84,6 +85,38 @@ impl<C: Clock> private::Source for InFlightLimiter<C> {
 
     fn denied<'a>(&'a self, key: Key<'a>, [_, cost]: [u32; 2], states: HoldStates) -> HoldDecision<'a, C> {
         self.denied(key, cost, &states)
+    }
+}
+
+impl private::Source for HoldLimiter {
+    type Decision<'a> = SharedHoldDecision<'a>;
+
+    async fn ask<'a>(
+        &'a self,
+        key: Key<'a>,
+        [units, cost]: [u32; 2],
+    ) -> Result<SharedHoldDecision<'a>, StoreError> {
+        self.hold_units(key, units, cost).await
+    }
+
+    fn listen(&self, key: &Key<'_>) -> FreedListener {
+        self.listen(key)
+    }
+
+    fn never_passes(&self, [units, cost]: [u32; 2]) -> bool {
+        never_fits(units, self.in_flight(), self.quotas(), cost)
+    }
+
+    fn standing(decision: &SharedHoldDecision<'_>) -> WaitStanding {
+        standing(decision.reason(), decision.retry_after())
+    }
+
+    fn states(decision: &SharedHoldDecision<'_>) -> HoldStates {
+        decision.states().clone()
+    }
+
+    fn denied<'a>(&'a self, key: Key<'a>, _: [u32; 2], states: HoldStates) -> SharedHoldDecision<'a> {
+        self.denied(key, states)
     }
 }
 

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{
-    Clock, Hold, HoldSource, HoldWaiters, InFlightLimiter, Limiter, ManualClock, MemoryStore, Quota,
-    SystemClock, WaitError, blocking,
+    Clock, Hold, HoldKeeper, HoldLimiter, HoldSource, HoldWaiters, InFlightLimiter, Limiter, ManualClock,
+    MemoryStore, Quota, Reason, SharedHold, SystemClock, WaitError, blocking,
 };
 use tollgate_testkit::block_on;
 
+use crate::remote::RemoteStore;
 use crate::world::End::{Allowed, Denied, TooMany};
 use crate::world::{Timer, World};
 
@@ -174,6 +175,28 @@ fn a_cancelled_waiter_makes_place() {
     assert_eq!(waiters.waiting(), 0);
 }
 
+/// The units of a hold with an id, which expires: nobody ends it, so the first waiter finds out by asking.
+#[test]
+fn units_that_expire_are_found_by_asking_again() {
+    let setup = setup();
+    let (keeper, _task) = HoldKeeper::with_clock(setup.clock.clone(), |_| std::future::pending());
+    let one = "1~in_flight:5s".parse().unwrap();
+    let builder = Limiter::builder("default");
+    let elsewhere = builder.build_shared_in_flight(one, setup.store.clone(), &keeper).unwrap();
+    let forgotten = block_on(elsewhere.hold("alice")).unwrap().into_hold();
+    let waiters = setup.waiters(setup.at_most(1));
+    let held = Held::<Hold<ManualClock>>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    let task = world.start_task(wait!(waiters, held, 0, 1));
+    world.advance(4_999);
+    assert_eq!(world.ends(), []);
+    let pauses: Vec<u128> = setup.timer.slept().iter().map(Duration::as_millis).collect();
+    assert!(pauses.len() > 5 && pauses.iter().all(|pause| (25..=1_000).contains(pause)), "{pauses:?}");
+    world.advance(1_001);
+    assert!(matches!(world.ends()[..], [(ended, Allowed, 5_000..=6_000)] if ended == task));
+    drop(forgotten);
+}
+
 /// The wait for a quota is honest, so nobody asks earlier.
 #[test]
 fn a_quota_is_waited_for_as_long_as_it_says() {
@@ -192,6 +215,43 @@ fn a_quota_is_waited_for_as_long_as_it_says() {
     assert_eq!(world.ends(), []);
     world.advance(101);
     assert!(matches!(world.ends()[..], [(ended, Allowed, 60_000..=60_100)] if ended == task));
+}
+
+/// Over a store behind a network: the end of a hold of this process wakes the next, once the store has confirmed it.
+#[test]
+fn holds_of_a_shared_store_are_waited_for_in_turn() {
+    let setup = setup();
+    let (store, sleep) = (RemoteStore::new(&setup.clock), setup.timer.clone());
+    let (keeper, task) = HoldKeeper::with_clock(setup.clock.clone(), move |length| sleep.sleep(length));
+    let one = "1~in_flight:30s".parse().unwrap();
+    let builder = || Limiter::builder("jobs");
+    let near: HoldLimiter = builder().build_shared_in_flight(one, store.clone(), &keeper).unwrap();
+    let far = builder().build_shared_in_flight(one, store.clone(), &keeper).unwrap();
+    let waiters = setup.waiters(near);
+    let held = Held::<SharedHold>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    world.add_task(async {
+        task.await;
+        Allowed
+    });
+    for name in 0..3 {
+        world.start_task(wait!(waiters, held, name, 1));
+    }
+    assert_eq!(names(&held), [0]);
+    end(&held);
+    world.run();
+    assert_eq!(names(&held), [1]);
+
+    // Another process is faster.
+    let taken = {
+        end(&held);
+        block_on(far.hold("alice")).unwrap()
+    };
+    world.run();
+    assert!(taken.reason().is_none_or(|reason| reason == Reason::InFlightExceeded));
+    drop(taken);
+    world.advance(2_000);
+    assert_eq!(names(&held), [2]);
 }
 
 /// Real time: threads take turns, woken by each other.

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
 mod holds;
+mod keeper;
+mod remote;
 mod world;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
