@@ -1,0 +1,191 @@
+//! Decisions as the command reads and prints them.
+
+use std::fmt::Write as _;
+
+use http::StatusCode;
+use serde::Deserialize;
+use tollgate_policy::Printable;
+
+use super::error::{ClientError, NO_SERVICE};
+use crate::settings::flags;
+
+/// The printed part of a decision.
+#[derive(Deserialize)]
+pub(super) struct Decision {
+    pub(super) allowed: bool,
+    policy: Option<String>,
+    ground: Option<String>,
+    limit: Option<u64>,
+    source: Option<String>,
+    reason: Option<String>,
+    retry_after_ms: Option<u64>,
+    #[serde(default)]
+    quotas: Vec<Quota>,
+}
+
+#[derive(Deserialize)]
+struct Quota {
+    policy: String,
+    quota: String,
+    limit: u64,
+    /// Units used in a window.
+    used: Option<u64>,
+    /// Units in flight.
+    held: Option<u64>,
+    remaining: u64,
+    reset_after_ms: Option<u64>,
+}
+
+/// The body of a problem.
+#[derive(Deserialize)]
+pub(super) struct ErrorBody {
+    pub(super) detail: String,
+    pub(super) field: Option<String>,
+}
+
+impl Decision {
+    /// Reads an answer.
+    ///
+    /// # Errors
+    ///
+    /// If it is no decision.
+    pub(super) fn read(
+        server: &str,
+        status: StatusCode,
+        body: &[u8],
+        has_token: bool,
+    ) -> Result<Self, ClientError> {
+        if let Ok(decision) = serde_json::from_slice::<Self>(body) {
+            // A single quota has no list.
+            let single = if decision.quotas.is_empty() { serde_json::from_slice(body).ok() } else { None };
+            return Ok(Self { quotas: decision.quotas.into_iter().chain(single).collect(), ..decision });
+        }
+        Err(problem(server, status, body, has_token))
+    }
+
+    /// Returns the decision for people.
+    pub(super) fn readable(&self) -> String {
+        let policy = match self.policy.as_deref() {
+            None | Some(flags::NAME) => String::new(),
+            Some(name) => format!(" (policy {})", Printable(name)),
+        };
+        let mut text = match (self.allowed, self.retry_after_ms, self.reason.as_deref()) {
+            (true, ..) if self.source.as_deref() == Some("fallback") => {
+                format!("allowed by fallback{policy}: the store is full, or could not answer")
+            }
+            (true, ..) => match self.ground.as_deref() {
+                Some("unlimited") => "allowed: no policy limits it".to_owned(),
+                Some("exempt") => format!("allowed{policy}: it is exempt"),
+                _ => format!("allowed{policy}"),
+            },
+            (false, Some(wait), _) => format!("denied{policy}: retry in {}", time(wait)),
+            (false, None, Some("missing_key")) => format!("denied{policy}: the request has no key"),
+            (false, None, _) if self.limit == Some(0) => {
+                format!("denied{policy}: the limit is 0, and everything is denied")
+            }
+            (false, None, Some("cost_exceeds_limit")) => {
+                format!("denied{policy}: the cost is above the limit and can never be admitted")
+            }
+            (false, None, Some("in_flight_exceeded")) => {
+                format!("denied{policy}: as many are in flight as the limit allows")
+            }
+            (false, None, Some("cost_exceeds_share")) => {
+                format!(
+                    "denied{policy}: the store is down, and the cost is above this process's share of the limit"
+                )
+            }
+            (false, None, _) => format!("denied{policy}"),
+        };
+        let mut policies: Vec<&str> = self.quotas.iter().map(|quota| quota.policy.as_str()).collect();
+        policies.dedup();
+        for Quota { policy, quota, limit, used, held, remaining, reset_after_ms } in &self.quotas {
+            let whose = if policies.len() > 1 { format!("{} ", Printable(policy)) } else { String::new() };
+            let quota = Printable(quota);
+            let counted = match (used, held) {
+                (_, Some(held)) => format!("{held} of {limit} held"),
+                (used, None) => format!("{} of {limit} used", used.unwrap_or_default()),
+            };
+            let reset =
+                reset_after_ms.map(|reset| format!(", resets in {}", time(reset))).unwrap_or_default();
+            // Writing into a string does not fail.
+            let _ = write!(text, "\n  {whose}{quota}: {counted}, {remaining} remaining{reset}");
+        }
+        text
+    }
+}
+
+/// The error in an answer that is none.
+pub(super) fn problem(server: &str, status: StatusCode, body: &[u8], has_token: bool) -> ClientError {
+    let detail = match serde_json::from_slice(body) {
+        Ok(ErrorBody { detail, field: Some(field) }) => format!("{field}: {detail}"),
+        Ok(ErrorBody { detail, field: None }) => detail,
+        Err(_) => NO_SERVICE.to_owned(),
+    };
+    let server = server.to_owned();
+    match status {
+        StatusCode::UNAUTHORIZED if !has_token => {
+            ClientError::Rejected { detail: format!("{detail}. Pass a file with a token as --token-file") }
+        }
+        StatusCode::BAD_REQUEST
+        | StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::PAYLOAD_TOO_LARGE
+        | StatusCode::UNSUPPORTED_MEDIA_TYPE => ClientError::Rejected { detail },
+        _ => ClientError::Unexpected { server, status, detail },
+    }
+}
+
+/// Formats the two largest units, rounded up to whole seconds.
+fn time(millis: u64) -> String {
+    let seconds = millis.div_ceil(1000);
+    match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds} s"),
+        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, hours, ..) => format!("{days} d {hours} h"),
+    }
+}
+
+/// Returns the same JSON in printable ASCII, because a terminal may obey other characters. Outside of texts, JSON only
+/// has ASCII and white space.
+pub(super) fn in_ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for unit in json.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte @ b' '..=b'~') => text.push(byte.into()),
+            Ok(b'\t' | b'\n' | b'\r') => text.push(' '),
+            // Writing into a string does not fail.
+            _ => drop(write!(text, "\\u{unit:04x}")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_readable_and_rounded_up() {
+        assert_eq!(time(1), "1 s");
+        assert_eq!(time(59_999), "1 min 0 s");
+        assert_eq!(time(3_600_000), "1 h 0 min");
+        assert_eq!(time(90_000_000), "1 d 1 h");
+    }
+
+    #[test]
+    fn a_decision_is_said_for_people() {
+        let said = |policy: &str, more: &str| {
+            let body = format!(r#"{{"policy": "{policy}", "limit": 5, "source": "store", {more}}}"#);
+            Decision::read("server", StatusCode::OK, body.as_bytes(), true).unwrap().readable()
+        };
+        assert_eq!(said("default", r#""allowed": true"#), "allowed");
+        assert_eq!(said("search", r#""allowed": true"#), "allowed (policy search)");
+        let denied = r#""allowed": false, "reason": "quota_exceeded", "retry_after_ms": 41600"#;
+        assert_eq!(said("default", denied), "denied: retry in 42 s");
+        assert_eq!(said("search", denied), "denied (policy search): retry in 42 s");
+        let unlimited = br#"{"allowed": true, "version": 1, "ground": "unlimited"}"#;
+        let unlimited = Decision::read("server", StatusCode::OK, unlimited, true).unwrap();
+        assert_eq!(unlimited.readable(), "allowed: no policy limits it");
+    }
+}
