@@ -465,7 +465,7 @@ mod tests {
             scope.spawn(|| {
                 for next in (1..ROUNDS).step_by(2) {
                     begin(next);
-                    metered.note_error(&AnswerError::Late.into(), &Step::Charge(&[]));
+                    metered.note_error(&AnswerError::Late.into(), String::new);
                     round.fetch_add(1, Ordering::SeqCst);
                 }
             });
