@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use tollgate::{PolicyQuota, QuotaState, Receipt, Source, StoreError, Verdict};
 use tollgate_policy::{
-    AskedCheck, CheckError, MarkedCharge, Policy, PolicyDecision, PolicyLimiter, PolicySet, QuotaChanges,
-    QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, TogetherError, TrialDecision, TrialKind,
-    WhenFull,
+    AskedCheck, CheckError, MarkedCharge, Policy, PolicyDecision, PolicyLimit, PolicyLimiter, PolicySet,
+    QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, TogetherError, TrialDecision,
+    TrialKind, WhenFull,
 };
 use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
@@ -211,7 +211,7 @@ impl DecisionEngine {
         &self,
         attributes: &CallerAttributes<'_>,
         policy: Option<&str>,
-        is_meant: impl Fn(&PolicyQuota) -> bool,
+        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
     ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.limiter.reset(attributes.as_attributes(), policy, is_meant).await
     }
@@ -222,7 +222,7 @@ impl DecisionEngine {
         attributes: &CallerAttributes<'_>,
         used: u64,
         policy: Option<&str>,
-        is_meant: impl Fn(&PolicyQuota) -> bool,
+        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
     ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.limiter.set(attributes.as_attributes(), used, policy, is_meant).await
     }

@@ -3,7 +3,7 @@
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use tollgate::{AnswerError, Charge, PolicyQuota, QuotaState, Receipt, ReceiptItem, StoreError};
-use tollgate_policy::{CheckError, MarkedCharge, Outcome, QuotaChanges};
+use tollgate_policy::{CheckError, MarkedCharge, Outcome, PolicyLimit, QuotaChanges};
 
 use super::wire::{
     BatchRequest, CountsReply, ReceiptRequest, RecordBatchReply, RecordBatchRequest, RecordEntry,
@@ -123,7 +123,7 @@ impl Edge {
         let ResetRequest { attributes, policy, quota } = json::read(&body)?;
         let meant = MeantQuotas { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
-        let changed = self.engine()?.reset(&attributes, policy, |quota| meant.is(quota)).await;
+        let changed = self.engine()?.reset(&attributes, policy, |limit| meant.includes(limit)).await;
         self.counts(&attributes, &meant, changed)
     }
 
@@ -132,7 +132,8 @@ impl Edge {
         let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
         let meant = MeantQuotas { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
-        let changed = self.engine()?.set(&attributes, used.value(), policy, |quota| meant.is(quota)).await;
+        let changed =
+            self.engine()?.set(&attributes, used.value(), policy, |limit| meant.includes(limit)).await;
         self.counts(&attributes, &meant, changed)
     }
 
@@ -208,6 +209,16 @@ impl MeantQuotas {
         };
         self.policy.as_deref().is_none_or(|policy| policy == quota.policy())
             && self.quota.as_ref().is_none_or(is_windows)
+    }
+
+    fn includes(&self, limit: PolicyLimit<'_>) -> bool {
+        match limit {
+            PolicyLimit::Quota(quota) => self.is(quota),
+            PolicyLimit::InFlight(in_flight) => {
+                let is_policy = self.policy.as_deref().is_none_or(|policy| policy == in_flight.policy());
+                is_policy && self.quota.is_none()
+            }
+        }
     }
 
     const fn is_narrowed(&self) -> bool {
