@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use tollgate::{
-    Answer, AnyStore, Clock, HoldAnswer, HoldStep, QuotaStates, Step, StepDeadline, Store, StoreError,
+    Answer, AnyStore, Clock, HoldAnswer, HoldPlace, HoldStep, QuotaStates, Step, StepDeadline, Store,
+    StoreError,
 };
 use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, UnknownValue};
 use tollgate_wire::headers::PolicyHeaders;
@@ -182,5 +183,14 @@ impl<S: Store, C: Clock> Store for LimiterStore<S, C> {
         deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
         self.0.fallback().hold_until(step, deadline)
+    }
+
+    fn hold_in<'a>(
+        &'a self,
+        place: HoldPlace,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        self.0.fallback().hold_in(place, step, deadline)
     }
 }

@@ -48,7 +48,7 @@ use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Re
 /// | [`Reserve`](HoldStep::Reserve), [`Look`](HoldStep::Look) | admitted, [nowhere](HoldPlace::Nowhere) | error | counted [here](HoldPlace::Process) |
 /// | [`Renew`](HoldStep::Renew), [`Settle`](HoldStep::Settle), [`Reset`](HoldStep::Reset) | error | error | error |
 ///
-/// Later steps on a hold belong to its place: see [`hold_in`](Self::hold_in).
+/// Later steps on a hold belong to its place: see [`hold_in`](Store::hold_in).
 ///
 /// The store below may be a `FallbackStore` as well. Its policy comes first, and this one decides about errors that it
 /// returns.
@@ -210,25 +210,9 @@ where
             }),
         }
     }
-}
 
-impl<S, C, D, T> FallbackStore<S, C, D>
-where
-    S: Store,
-    C: Clock,
-    D: Fn() -> T + Send + Sync,
-    T: Future<Output = ()> + Send,
-{
-    /// Takes a step on a hold where it is counted: the [place](crate::HoldStates::place) that its reservation was answered
-    /// with. A hold in the memory of another process is [`Expired`](HoldAnswer::Expired) here, and one that is counted
-    /// nowhere is [`Gone`](HoldAnswer::Gone).
-    ///
-    /// The hold must have the same limits as at first, with the same policies for outages.
-    ///
-    /// # Errors
-    ///
-    /// As [`hold_until`](Store::hold_until). If the hold is in memory, only if that is full.
-    pub fn hold_in<'a>(
+    /// A hold that is counted in this process fails only if its memory is full.
+    fn hold_in<'a>(
         &'a self,
         place: HoldPlace,
         step: HoldStep<'a>,

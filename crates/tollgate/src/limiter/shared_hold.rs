@@ -9,8 +9,8 @@ use super::charges;
 use super::hold_limits::HoldLimits;
 use crate::{
     Answer, AnyStore, Charge, Counter, HoldAdjustment, HoldAnswer, HoldEnding, HoldId, HoldLength, HoldPlace,
-    HoldStates, HoldStep, HoldTerms, InFlightCharge, KeeperFuture, KeptHold, Key, ReceiptItem, RenewableHold,
-    Step, Store, StoreError,
+    HoldStates, HoldStep, HoldTerms, InFlightCharge, KeeperFuture, KeptHold, Key, QuotaState, ReceiptItem,
+    RenewableHold, Source, Step, Store, StoreError,
 };
 
 /// Units in flight and charges to quotas that belong to this guard, over a store that many processes may share.
@@ -50,8 +50,8 @@ pub(super) struct HoldParts {
     units: u32,
     cost: u32,
     length: HoldLength,
-    /// What the quotas were charged, once it is known.
-    charged: OnceLock<Box<[ReceiptItem]>>,
+    /// Where it is counted, and what the quotas were charged, once it is known.
+    admitted: OnceLock<(HoldPlace, Box<[ReceiptItem]>)>,
 }
 
 /// A step on a hold, without its terms.
@@ -140,7 +140,7 @@ impl HoldParts {
         [units, cost]: [u32; 2],
         length: HoldLength,
     ) -> Self {
-        Self { id, store, limits, key, units, cost, length, charged: OnceLock::new() }
+        Self { id, store, limits, key, units, cost, length, admitted: OnceLock::new() }
     }
 
     pub(super) const fn id(&self) -> HoldId {
@@ -172,13 +172,18 @@ impl HoldParts {
 
     fn remember(&self, states: &HoldStates) {
         let quotas = self.limits.quotas.iter().zip(states.charged());
-        let item = |quota, state| ReceiptItem::of(Counter::new(quota, &self.key), state).with_cost(self.cost);
-        let _ = self.charged.set(quotas.map(|(quota, state)| item(quota, state)).collect());
+        let item = |(quota, state): (_, &QuotaState)| {
+            // A receipt has nothing of a fallback, but the hold is settled where it is counted.
+            let state = state.with_source(Source::Store);
+            ReceiptItem::of(Counter::new(quota, &self.key), &state).with_cost(self.cost)
+        };
+        let charged = quotas.map(item).collect();
+        let _ = self.admitted.set((states.place(), charged));
     }
 
     /// Takes a step. Of a store that answers later, nothing happens until the answer is polled.
     fn step(&self, step: PartsStep) -> Answer<KeeperFuture<'_>> {
-        let at_once = self.with_terms(&step, |step| match self.store.hold_until(step, None) {
+        let at_once = self.with_terms(&step, |step| match self.store.hold_in(self.place(), step, None) {
             Answer::Now(answer) => Some(answer),
             Answer::Later(_) => None,
         });
@@ -192,7 +197,12 @@ impl HoldParts {
     async fn step_later(&self, step: PartsStep) -> Result<HoldAnswer, StoreError> {
         let (in_flight, charges) = (self.in_flight(), self.charges());
         let terms = HoldTerms::new(self.id, &in_flight, &charges, self.length);
-        self.store.hold_until(step.on(terms), None).await
+        self.store.hold_in(self.place(), step.on(terms), None).await
+    }
+
+    /// Returns where it is counted: in the store, as far as nothing else is known.
+    fn place(&self) -> HoldPlace {
+        self.admitted.get().map_or(HoldPlace::Store, |(place, _)| *place)
     }
 
     fn with_terms<T>(&self, step: &PartsStep, take: impl FnOnce(HoldStep<'_>) -> T) -> T {
@@ -226,7 +236,7 @@ impl HoldParts {
 
     /// Returns what the end of the hold does to each charge.
     fn adjustments(&self, ending: HoldEnding) -> SmallVec<[HoldAdjustment; 2]> {
-        let Some(charged) = self.charged.get() else {
+        let Some((_, charged)) = self.admitted.get() else {
             // Nobody knows what was charged, so nothing can be given back.
             return self.limits.quotas.iter().map(|_| HoldAdjustment::Keep).collect();
         };
@@ -254,7 +264,7 @@ impl RenewableHold for HoldParts {
     }
 
     fn end(&self, ending: HoldEnding) -> Answer<KeeperFuture<'_>> {
-        let is_unknown = self.charged.get().is_none() && !self.limits.quotas.is_empty();
+        let is_unknown = self.admitted.get().is_none() && !self.limits.quotas.is_empty();
         if ending != HoldEnding::Keep && is_unknown {
             return Answer::Later(Box::pin(self.end_unknown(ending)));
         }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::{Answer, QuotaStates, Step, StepDeadline, Store, StoreError};
-use crate::hold::{HoldAnswer, HoldStep};
+use crate::hold::{HoldAnswer, HoldPlace, HoldStep};
 
 /// A store of any type, for fields and functions whose types should not depend on the store. Clones share it.
 ///
@@ -39,6 +39,13 @@ trait BoxingStore: Send + Sync {
 
     fn hold_until<'a>(
         &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<BoxFuture<'a, Result<HoldAnswer, StoreError>>>;
+
+    fn hold_in<'a>(
+        &'a self,
+        place: HoldPlace,
         step: HoldStep<'a>,
         deadline: Option<StepDeadline>,
     ) -> Answer<BoxFuture<'a, Result<HoldAnswer, StoreError>>>;
@@ -87,6 +94,18 @@ impl<S: Store> BoxingStore for S {
         }
     }
 
+    fn hold_in<'a>(
+        &'a self,
+        place: HoldPlace,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<BoxFuture<'a, Result<HoldAnswer, StoreError>>> {
+        match Store::hold_in(self, place, step, deadline) {
+            Answer::Now(answer) => Answer::Now(answer),
+            Answer::Later(later) => Answer::Later(Box::pin(later)),
+        }
+    }
+
     fn address(&self) -> Option<usize> {
         Store::address(self)
     }
@@ -115,6 +134,15 @@ impl Store for AnyStore {
         deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
         BoxingStore::hold_until(&*self.0, step, deadline)
+    }
+
+    fn hold_in<'a>(
+        &'a self,
+        place: HoldPlace,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        BoxingStore::hold_in(&*self.0, place, step, deadline)
     }
 
     fn address(&self) -> Option<usize> {

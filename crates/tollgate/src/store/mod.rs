@@ -20,7 +20,7 @@ pub(crate) use self::quota_states::only;
 pub use self::quota_states::{PerQuota, QuotaStates};
 pub use self::step::Step;
 pub use self::step_deadline::StepDeadline;
-use crate::hold::{HoldAnswer, HoldStep};
+use crate::hold::{HoldAnswer, HoldPlace, HoldStep};
 
 /// A keeper of counters that executes every [`Step`] atomically.
 ///
@@ -114,6 +114,30 @@ pub trait Store: Send + Sync {
         Answer::<Ready<_>>::Now(Err(StoreError::Uncountable("this store has no holds")))
     }
 
+    /// Executes a step on a hold where it is counted: the [place](crate::HoldStates::place) that its reservation was
+    /// answered with. A hold in the memory of another process is [`Expired`](HoldAnswer::Expired) here, and one that is
+    /// counted nowhere is [`Gone`](HoldAnswer::Gone).
+    ///
+    /// The hold must have the same limits as at first, with the same policies for outages.
+    ///
+    /// By default, only the store counts holds. A store above another should pass the step on.
+    ///
+    /// # Errors
+    ///
+    /// As [`hold_until`](Self::hold_until).
+    fn hold_in<'a>(
+        &'a self,
+        place: HoldPlace,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        match place {
+            HoldPlace::Store => self.hold_until(step, deadline),
+            HoldPlace::Process => Answer::Now(Ok(HoldAnswer::Expired)),
+            HoldPlace::Nowhere => Answer::Now(Ok(HoldAnswer::Gone)),
+        }
+    }
+
     /// Returns where the counters are, if this process's memory has all of them: stores with two different addresses
     /// share no counter.
     ///
@@ -149,6 +173,15 @@ impl<S: Store + ?Sized> Store for &S {
         (**self).hold_until(step, deadline)
     }
 
+    fn hold_in<'a>(
+        &'a self,
+        place: HoldPlace,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        (**self).hold_in(place, step, deadline)
+    }
+
     fn address(&self) -> Option<usize> {
         (**self).address()
     }
@@ -178,6 +211,15 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         deadline: Option<StepDeadline>,
     ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
         (**self).hold_until(step, deadline)
+    }
+
+    fn hold_in<'a>(
+        &'a self,
+        place: HoldPlace,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        (**self).hold_in(place, step, deadline)
     }
 
     fn address(&self) -> Option<usize> {

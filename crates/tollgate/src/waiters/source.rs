@@ -10,9 +10,9 @@ use crate::{
 
 /// A limiter of units in flight that [`HoldWaiters`](crate::HoldWaiters) can wait for: an [`InFlightLimiter`] or a
 /// [`HoldLimiter`].
-pub trait HoldSource: private::Source {}
+pub trait HoldSource: private::WaitSource {}
 
-impl<S: private::Source> HoldSource for S {}
+impl<S: private::WaitSource> HoldSource for S {}
 
 /// What a decision means to a waiter.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub(super) mod private {
     use super::*;
 
     /// What waiters need of a limiter. Units are those in flight and the cost.
-    pub trait Source: Sync {
+    pub trait WaitSource: Sync {
         /// The answer.
         type Decision<'a>
         where
@@ -53,7 +53,7 @@ pub(super) mod private {
     }
 }
 
-impl<C: Clock> private::Source for InFlightLimiter<C> {
+impl<C: Clock> private::WaitSource for InFlightLimiter<C> {
     type Decision<'a>
         = HoldDecision<'a, C>
     where
@@ -88,7 +88,7 @@ impl<C: Clock> private::Source for InFlightLimiter<C> {
     }
 }
 
-impl private::Source for HoldLimiter {
+impl private::WaitSource for HoldLimiter {
     type Decision<'a> = SharedHoldDecision<'a>;
 
     async fn ask<'a>(

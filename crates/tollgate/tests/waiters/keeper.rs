@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    HoldAnswer, HoldEnding, HoldKeeper, HoldLimiter, Limiter, ManualClock, Quota, Reason, SharedHold,
-    blocking,
+    FallbackStore, HoldAnswer, HoldEnding, HoldKeeper, HoldLimiter, HoldPlace, Limiter, LocalShare,
+    ManualClock, MemoryStore, OnStoreFailure, Quota, Reason, SharedHold, blocking,
 };
 use tollgate_testkit::block_on;
 
@@ -252,6 +252,40 @@ fn a_hold_is_lost_when_its_length_has_passed_without_a_confirmed_renewal() {
     world.advance(60_000);
     assert!(kept.is_lost());
     assert_eq!(store.steps(), [] as [&str; 0]);
+}
+
+/// During an outage, a hold is counted in this process or nowhere, and its later steps go there.
+#[test]
+fn a_hold_is_renewed_and_settled_where_it_is_counted() {
+    let Setup { keeper, store, clock, mut world, .. } = setup();
+    let memory = MemoryStore::builder().clock(clock.clone()).build();
+    let fallback = |on_failure| FallbackStore::new(store.clone(), on_failure).memory(memory.clone());
+    let limiter = |on_failure| {
+        let builder = Limiter::builder("jobs").quota(Quota::per_hour(1_000));
+        let at_most_two = "2~in_flight:30s".parse().unwrap();
+        builder.build_shared_in_flight(at_most_two, fallback(on_failure), &keeper).unwrap()
+    };
+    store.trouble(Trouble::Fails);
+    let local = limiter(OnStoreFailure::Local(LocalShare::new(1, 2).unwrap()));
+    let kept = hold(&local, 100);
+    assert_eq!(kept.place(), HoldPlace::Process);
+    assert!(!block_on(local.hold("alice")).unwrap().is_allowed(), "one of two is this process's share");
+    world.run();
+    world.advance(10 * 60_000);
+    assert!(!kept.is_lost());
+    store.trouble(Trouble::None);
+    assert!(matches!(block_on(kept.settle(40)).unwrap(), HoldAnswer::Settled(_)));
+    store.trouble(Trouble::Fails);
+    assert_eq!(counts(&local), (0, 40));
+
+    let open = limiter(OnStoreFailure::Open);
+    let kept = hold(&open, 100);
+    store.trouble(Trouble::None);
+    assert_eq!(kept.place(), HoldPlace::Nowhere);
+    world.advance(10 * 60_000);
+    assert!(!kept.is_lost());
+    assert_eq!(block_on(kept.settle(40)).unwrap(), HoldAnswer::Gone);
+    assert_eq!(counts(&open), (0, 0));
 }
 
 /// If too many wait for their end, the others expire.
