@@ -27,6 +27,7 @@ pub mod boundary;
 pub mod conformance;
 mod counter_under_test;
 mod faulty;
+mod hold_under_test;
 pub mod kinds;
 pub mod manual;
 mod memory;
@@ -48,6 +49,7 @@ pub mod windows;
 
 pub use self::counter_under_test::CounterUnderTest;
 pub use self::faulty::{FaultyStore, StoreFault, Unreachable};
+pub use self::hold_under_test::{HoldsUnderTest, TestedHold, TestedStep};
 pub use self::memory::{ManualMemory, SystemMemory};
 pub use self::model::{Model, ModelCounter};
 pub use self::plan::{ClockMoves, PlannedCharge, PlannedStep, StepPlan, crowd, plan, quota};

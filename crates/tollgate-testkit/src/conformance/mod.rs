@@ -7,6 +7,7 @@
 pub mod admission;
 pub mod capped;
 pub mod changes;
+pub mod holds;
 pub mod identity;
 pub mod kinds;
 pub mod monotone;
@@ -28,7 +29,8 @@ use crate::{StoreUnderTest, block_on};
 /// the window. They have the rules of `every_store` and `steered_clock` that hold there, with the
 /// [anchors](crate::StoreUnderTest::anchors) of the subject; after a step back into an earlier window, they only demand
 /// that no window admits more than its limit. `server_clock` has rules for stores that count by a server's clock: they
-/// [remember closed windows](crate::StoreUnderTest::remembers_closed) for a second.
+/// [remember closed windows](crate::StoreUnderTest::remembers_closed) for a second. `holds` and `holds_steered` are for
+/// stores that have [holds with an id](tollgate::HoldStep); the second ones move the clock.
 ///
 /// ```
 /// mod manual {
@@ -162,6 +164,43 @@ macro_rules! conformance {
             steered::a_step_back_and_forth_admits_nothing_twice
         }
     };
+    (holds: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            holds::a_limit_in_flight_admits_its_units_and_no_more
+            holds::a_hold_of_no_units_only_asks
+            holds::more_units_than_can_ever_be_live_are_denied_for_good
+            holds::quotas_decide_before_the_limit_in_flight
+            holds::a_denial_in_flight_charges_what_a_denial_charges
+            holds::a_hold_takes_all_parts_or_none
+            holds::limits_in_flight_have_their_own_counters
+            holds::a_repeated_reservation_gets_its_first_answer
+            holds::an_id_belongs_to_what_it_was_first_admitted_for
+            holds::only_an_admitted_answer_is_remembered
+            holds::a_hold_ends_after_its_length
+            holds::a_renewal_starts_the_length_again
+            holds::the_shortest_length_counts
+            holds::settling_gives_back_what_was_not_used
+            holds::settling_charges_an_overrun
+            holds::settling_charges_up_to_the_limit
+            holds::settling_keeps_what_is_fixed
+            holds::settling_twice_settles_once
+            holds::an_unknown_id_changes_nothing
+            holds::settling_late_leaves_closed_windows_alone
+            holds::a_reset_loses_the_units_of_holds
+            holds::a_lowered_limit_in_flight_ends_no_hold
+            holds::a_look_takes_nothing
+            holds::checks_and_holds_share_the_counters_of_quotas
+            holds::a_reservation_needs_no_units_in_flight
+        }
+    };
+    (holds_steered: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            holds::a_hold_lives_to_the_millisecond
+            holds::a_settled_id_is_remembered_for_a_while
+            holds::a_step_back_leaves_no_hold_longer_than_its_length
+            holds::a_step_forward_ends_holds
+        }
+    };
     (capped: $subject:ty) => {
         $crate::conformance! { @capped $subject =>
             a_full_store_refuses_only_unseen_keys
@@ -233,6 +272,7 @@ mod tests {
             include_str!("admission.rs"),
             include_str!("capped.rs"),
             include_str!("changes.rs"),
+            include_str!("holds.rs"),
             include_str!("identity.rs"),
             include_str!("kinds.rs"),
             include_str!("monotone.rs"),

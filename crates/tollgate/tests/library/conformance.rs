@@ -15,6 +15,11 @@ mod under_a_manual_clock {
         super::conformance!(steered_clock: super::ManualMemory::new());
     }
 
+    mod holds {
+        super::conformance!(holds: super::ManualMemory::new());
+        super::conformance!(holds_steered: super::ManualMemory::new());
+    }
+
     mod capped {
         super::conformance!(capped: super::ManualMemory);
     }
@@ -24,4 +29,8 @@ mod under_the_systems_clock {
     use tollgate_testkit::{SystemMemory, conformance};
 
     conformance!(every_store: SystemMemory::new());
+
+    mod holds {
+        super::conformance!(holds: super::SystemMemory::new());
+    }
 }
