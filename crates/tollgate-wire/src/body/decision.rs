@@ -3,11 +3,11 @@
 use serde::{Serialize, Serializer};
 use tollgate::{PolicyQuota, QuotaKind, QuotaState, QuotaStates, Reason};
 #[cfg(feature = "policy")]
-use tollgate_policy::{Ground, Policy, PolicyDecision};
+use tollgate_policy::{Ground, InFlightStanding, Policy, PolicyDecision};
 
-use super::{DecisionSource, QuotaText, WindowBody, millis};
+use super::{DecisionSource, LimitText, QuotaText, WindowBody, millis};
 
-/// A decision. The single figures are those of the quota that decided; they are absent if none did.
+/// A decision. The single figures are those of the quota or limit in flight that decided; they are absent if none did.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecisionBody<'a> {
@@ -19,9 +19,9 @@ pub struct DecisionBody<'a> {
     /// Why no quota decided; absent if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     ground: Option<GroundBody>,
-    /// The quota that decided, in its written form.
+    /// The quota or limit in flight that decided, in its written form.
     #[serde(skip_serializing_if = "Option::is_none")]
-    quota: Option<QuotaText<'a>>,
+    quota: Option<LimitText<'a>>,
     /// How the quota counts; absent for fixed windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     algorithm: Option<Algorithm>,
@@ -31,6 +31,9 @@ pub struct DecisionBody<'a> {
     /// Units that count now, this request's included if it was allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<u64>,
+    /// Units in flight, in place of `used`: this hold's included if it was allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<u32>,
     /// Units left.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
@@ -41,7 +44,8 @@ pub struct DecisionBody<'a> {
     /// fixed windows, which are free at their ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_after_ms: Option<u64>,
-    /// Milliseconds to wait before a retry; absent if allowed, or if the cost can never pass, or only after an outage.
+    /// Milliseconds to wait before a retry; absent if allowed, or if the cost can never pass, or only after an outage, or
+    /// if it is unknown when units in flight are free.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     /// The window that was counted; absent unless the quota counts in fixed windows.
@@ -56,7 +60,7 @@ pub struct DecisionBody<'a> {
     /// Why the request is denied; absent if it is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
-    /// The states of all quotas that apply; absent unless there are several.
+    /// The states of all quotas and limits in flight that apply; absent unless there are several.
     #[serde(skip_serializing_if = "AppliedQuotas::are_few")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<QuotaBody<'_>>"))]
     quotas: AppliedQuotas<'a>,
@@ -78,21 +82,28 @@ enum GroundBody {
     Unmatched,
 }
 
-/// The state of one of several quotas after a decision.
+/// The state of one of several quotas or limits in flight after a decision.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Quota"))]
 struct QuotaBody<'a> {
     /// Its policy.
     policy: &'a str,
-    /// The quota in its written form.
-    quota: QuotaText<'a>,
+    /// The quota or limit in flight in its written form.
+    quota: LimitText<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     algorithm: Option<Algorithm>,
     limit: u64,
-    used: u64,
+    /// Absent for a limit in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used: Option<u64>,
+    /// Units in flight; absent for quotas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<u32>,
     remaining: u64,
-    reset_after_ms: u64,
+    /// Absent for a limit in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reset_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,7 +131,8 @@ pub enum Algorithm {
 }
 
 /// Why a request is denied: the quota is used up, the cost is above the limit or, during an outage of the store, above
-/// this process's share of it, a policy denies everything it matches, the request has no key, or no policy matches it.
+/// this process's share of it, too many units are in flight, a policy denies everything it matches, the request has no
+/// key, or no policy matches it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -129,6 +141,7 @@ enum DenialReason {
     QuotaExceeded,
     CostExceedsLimit,
     CostExceedsShare,
+    InFlightExceeded,
     Denied,
     MissingKey,
     Unmatched,
@@ -171,6 +184,18 @@ impl<'a> DecisionBody<'a> {
         };
         let policy = decision.policy().map(Policy::name);
         let body = Self::new(decision.is_allowed(), policy, standing, AppliedQuotas::ByPolicies(decision));
+        let body = match decision.limit_in_flight() {
+            Some(InFlightStanding { in_flight, state, .. }) => Self {
+                quota: Some(LimitText::InFlight(in_flight)),
+                limit: Some(state.limit().into()),
+                held: Some(state.live()),
+                remaining: Some(state.remaining().into()),
+                source: Some(decision.source().into()),
+                reason: state.reason().map(Into::into),
+                ..body
+            },
+            None => body,
+        };
         Self { ground, reason: reason.or(body.reason), ..body }
     }
 
@@ -185,10 +210,11 @@ impl<'a> DecisionBody<'a> {
             allowed,
             policy,
             ground: None,
-            quota: standing.map(|(quota, _)| QuotaText(quota)),
+            quota: standing.map(|(quota, _)| LimitText::Quota(QuotaText(quota))),
             algorithm: state.and_then(Algorithm::of),
             limit: state.map(QuotaState::limit),
             used: state.map(QuotaState::used),
+            held: None,
             remaining: state.map(QuotaState::remaining),
             reset_after_ms: state.map(|state| millis(state.reset_after())),
             next_after_ms: state.and_then(next_after),
@@ -206,16 +232,36 @@ impl<'a> QuotaBody<'a> {
     fn new(policy: &'a str, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
         Self {
             policy,
-            quota: QuotaText(quota),
+            quota: LimitText::Quota(QuotaText(quota)),
             algorithm: Algorithm::of(state),
             limit: state.limit(),
-            used: state.used(),
+            used: Some(state.used()),
+            held: None,
             remaining: state.remaining(),
-            reset_after_ms: millis(state.reset_after()),
+            reset_after_ms: Some(millis(state.reset_after())),
             next_after_ms: next_after(state),
             retry_after_ms: state.retry_after().map(millis),
             window: state.window().map(Into::into),
             mark: mark(state),
+            reason: state.reason().map(Into::into),
+        }
+    }
+
+    #[cfg(feature = "policy")]
+    fn in_flight(InFlightStanding { policy, in_flight, state }: InFlightStanding<'a>) -> Self {
+        Self {
+            policy: policy.name(),
+            quota: LimitText::InFlight(in_flight),
+            algorithm: None,
+            limit: state.limit().into(),
+            used: None,
+            held: Some(state.live()),
+            remaining: state.remaining().into(),
+            reset_after_ms: None,
+            next_after_ms: None,
+            retry_after_ms: None,
+            window: None,
+            mark: None,
             reason: state.reason().map(Into::into),
         }
     }
@@ -227,7 +273,9 @@ impl AppliedQuotas<'_> {
         match self {
             Self::Charged(quotas, _) => quotas.len() < 2,
             #[cfg(feature = "policy")]
-            Self::ByPolicies(decision) => decision.quotas().nth(1).is_none(),
+            Self::ByPolicies(decision) => {
+                decision.quotas().take(2).count() + decision.in_flight().take(2).count() < 2
+            }
         }
     }
 }
@@ -242,8 +290,9 @@ impl Serialize for AppliedQuotas<'_> {
             }
             #[cfg(feature = "policy")]
             Self::ByPolicies(decision) => {
-                let each = decision.quotas();
-                serializer.collect_seq(each.map(|it| QuotaBody::new(it.policy.name(), it.quota, it.state)))
+                let quotas = decision.quotas();
+                let quotas = quotas.map(|it| QuotaBody::new(it.policy.name(), it.quota, it.state));
+                serializer.collect_seq(quotas.chain(decision.in_flight().map(QuotaBody::in_flight)))
             }
         }
     }
@@ -278,6 +327,7 @@ impl From<Reason> for DenialReason {
         match reason {
             Reason::CostExceedsLimit => Self::CostExceedsLimit,
             Reason::CostExceedsShare => Self::CostExceedsShare,
+            Reason::InFlightExceeded => Self::InFlightExceeded,
             _ => Self::QuotaExceeded,
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 #[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
-use tollgate::{PolicyQuota, QuotaKind, Source};
+use tollgate::{PolicyInFlight, PolicyQuota, QuotaKind, Source};
 
 pub use self::decision::{Algorithm, DecisionBody, mark};
 pub use self::denial::DenialBody;
@@ -57,6 +57,38 @@ impl Serialize for QuotaText<'_> {
         // Takes a third of the time of `Display`.
         let mut limit = itoa::Buffer::new();
         serializer.serialize_str(&[limit.format(self.0.quota().limit()), "/", self.0.windows()].concat())
+    }
+}
+
+/// A limit as it is written: a quota, or a limit in flight.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "only policies have both"))]
+enum LimitText<'a> {
+    Quota(QuotaText<'a>),
+    InFlight(&'a PolicyInFlight),
+}
+
+impl Serialize for LimitText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Quota(quota) => quota.serialize(serializer),
+            Self::InFlight(limit) => serializer.collect_str(&limit.in_flight()),
+        }
+    }
+}
+
+#[cfg(feature = "schema")]
+impl JsonSchema for LimitText<'_> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        String::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
     }
 }
 

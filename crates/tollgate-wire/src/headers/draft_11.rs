@@ -4,6 +4,8 @@
 //! has its burst in a parameter of our own, `tollgate-burst=20`.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+#[cfg(feature = "policy")]
+use tollgate::InFlightState;
 use tollgate::{QuotaStates, whole_seconds};
 
 use super::quota_policy::QuotaPolicy;
@@ -32,6 +34,29 @@ pub(super) fn write(quoted: &[Box<str>], counted: &QuotaStates, headers: &mut He
     }
     if let Some(value) = value(list) {
         headers.insert(LIMIT, value);
+    }
+}
+
+/// A limit in flight, which has no window: `"uploads";q=20;qu="concurrent-requests"`, and without a time `"uploads";r=3`.
+#[cfg(feature = "policy")]
+pub(super) fn append_in_flight<'a>(
+    each: impl Iterator<Item = (Box<str>, &'a InFlightState)>,
+    headers: &mut HeaderMap,
+) {
+    let text = |headers: &HeaderMap, name| -> String {
+        let value = headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        value.unwrap_or_default().to_owned()
+    };
+    let (mut limits, mut standings) = (text(headers, &POLICY), text(headers, &LIMIT));
+    for (name, state) in each {
+        let (limit, left) = (state.limit().to_string(), state.remaining().to_string());
+        push_item(&mut limits, [&name, ";q=", &limit, ";qu=\"concurrent-requests\""]);
+        push_item(&mut standings, [&name, ";r=", &left]);
+    }
+    for (name, list) in [(POLICY, limits), (LIMIT, standings)] {
+        if let Some(value) = value(list) {
+            headers.insert(name, value);
+        }
     }
 }
 

@@ -92,12 +92,7 @@ impl LimitHeaders {
         } else if let Some(policy) = self.policy_in(counted) {
             headers.insert(draft_11::POLICY, policy);
         }
-        // The usual source needs no header of its own.
-        match state.source() {
-            Source::Fallback => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("fallback"))),
-            Source::Local => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("local"))),
-            _ => {}
-        }
+        write_source(state.source(), headers);
     }
 
     /// Writes the formats that describe only the quota that decided: its limit, name and state.
@@ -152,5 +147,14 @@ impl LimitHeaders {
         } else {
             None
         }
+    }
+}
+
+/// Writes where a decision came from. The usual source needs no header of its own.
+pub(super) fn write_source(source: Source, headers: &mut HeaderMap) {
+    match source {
+        Source::Fallback => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("fallback"))),
+        Source::Local => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("local"))),
+        _ => {}
     }
 }

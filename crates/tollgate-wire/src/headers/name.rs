@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+#[cfg(feature = "policy")]
+use tollgate::PolicyInFlight;
 use tollgate::PolicyQuota;
 
 /// Returns the name of each quota, in their order: the name of its policy, followed by the quota if the policy has
@@ -23,6 +25,16 @@ use tollgate::PolicyQuota;
 #[must_use]
 pub fn quota_names(quotas: &[PolicyQuota]) -> Box<[Box<str>]> {
     names_of(quotas.iter())
+}
+
+/// Returns the name of a limit in flight: that of its policy, followed by the limit if the policy has quotas as well.
+#[cfg(feature = "policy")]
+pub(super) fn in_flight_name(limit: &PolicyInFlight, quotas: &[PolicyQuota]) -> Box<str> {
+    let policy = limit.policy();
+    match quotas.iter().any(|quota| quota.policy() == policy) {
+        true => ascii(&format!("{policy}/{}{}", limit.in_flight().limit(), PolicyInFlight::SERIES)),
+        false => ascii(policy),
+    }
 }
 
 pub(super) fn names_of<'q>(quotas: impl Iterator<Item = &'q PolicyQuota> + Clone) -> Box<[Box<str>]> {

@@ -5,11 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::HeaderMap;
-use tollgate::PolicyQuota;
-use tollgate_policy::{PolicyDecision, PolicySet};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderValue};
+use tollgate::{PolicyQuota, Reason};
+use tollgate_policy::{InFlightStanding, PolicyDecision, PolicySet};
 
-use super::{HeaderFormats, LimitHeaders};
+use super::limit_headers::write_source;
+use super::name::in_flight_name;
+use super::{HeaderFormat, HeaderFormats, LimitHeaders, draft_11};
 
 /// Writes the headers of policy decisions, each in the format of its policy.
 ///
@@ -41,10 +44,10 @@ impl PolicyHeaders {
         alone.unwrap_or_else(|| Arc::new(Self::in_format(decision.headers(), decision)))
     }
 
-    /// Writes the headers of this decision; none if no quota applies.
+    /// Writes the headers of this decision; none if no limit applies.
     pub fn write(&self, decision: &PolicyDecision, headers: &mut HeaderMap) {
-        if let Some(counted) = decision.counted() {
-            self.of(decision).write(counted, headers);
+        if decision.counted().is_some() || decision.in_flight().next().is_some() {
+            self.of(decision).write_decision(decision, headers);
         }
     }
 
@@ -63,6 +66,29 @@ impl PolicyHeaders {
         }
         self.0.store(Arc::new(VersionHeaders::new(set)));
         self.0.load()
+    }
+}
+
+impl LimitHeaders {
+    /// Writes the headers of this decision as [`write`](Self::write) does, and those of units in flight. Only the format
+    /// `draft-11` has words for these. A denial because of them also gets `Retry-After: 1`, so that clients do not ask in a
+    /// loop: it is unknown when units are free.
+    pub fn write_decision(&self, decision: &PolicyDecision, headers: &mut HeaderMap) {
+        if let Some(counted) = decision.counted() {
+            self.write(counted, headers);
+        }
+        if decision.reason() == Some(Reason::InFlightExceeded) {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if decision.limit_in_flight().is_some() && !self.formats().is_none() {
+            write_source(decision.source(), headers);
+        }
+        if self.formats().has(HeaderFormat::Draft11) && decision.in_flight().next().is_some() {
+            let each = decision.in_flight().map(|InFlightStanding { in_flight, state, .. }| {
+                (draft_11::quoted(&in_flight_name(in_flight, self.quotas())), state)
+            });
+            draft_11::append_in_flight(each, headers);
+        }
     }
 }
 
