@@ -62,7 +62,7 @@ mod store;
 mod tls;
 
 pub use self::access::scope::Scope;
-pub use self::decide::receipts::ReceiptSecretError;
+pub use self::decide::hold_seal::HoldSecretError;
 pub use self::observe::logs;
 pub use self::serve::{ServiceEnd, serve};
 pub use self::settings::flags::FlagsError;

@@ -169,6 +169,19 @@ impl Rejection {
         Self { kind: RejectionKind::Conflict, ..Self::bad_field(field, detail) }
     }
 
+    /// The id in this field belongs to another hold.
+    pub(crate) fn id_conflict(field: &str) -> Self {
+        let detail =
+            "the id belongs to a hold of other policies, keys, costs or units: make an id for each hold";
+        Self { field: Some(field.to_owned()), ..Self::new(RejectionKind::IdConflict, detail) }
+    }
+
+    /// The id in this field belongs to a hold that was settled.
+    pub(crate) fn hold_ended(field: &str) -> Self {
+        let detail = "the hold with this id was settled: make an id for each hold";
+        Self { field: Some(field.to_owned()), ..Self::new(RejectionKind::HoldEnded, detail) }
+    }
+
     /// Explains why there is no decision. `attributes` is the field that the attributes come from.
     pub(crate) fn check(error: &CheckError, attributes: &str) -> Self {
         match error {
@@ -186,6 +199,10 @@ impl Rejection {
                 };
                 Self::bad_field(field, refusal.to_string())
             }
+            CheckError::NeedsHold { .. } => {
+                Self::new(RejectionKind::NeedsHold, format!("{error} (`POST /v1/reserve`)"))
+            }
+            CheckError::OnlyHolds { .. } => Self::new(RejectionKind::Invalid, error.to_string()),
             CheckError::Store(error) => Self::store(error),
             CheckError::Uncountable { policies, error } => {
                 Self { names: RejectionNames::Uncountable(policies.clone()), ..Self::store(error) }

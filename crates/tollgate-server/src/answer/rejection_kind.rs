@@ -19,6 +19,12 @@ pub(crate) enum RejectionKind {
     SlowRequest,
     /// The request names something that is not there, or no longer.
     Conflict,
+    /// The id belongs to another hold.
+    IdConflict,
+    /// The id belongs to a hold that was settled.
+    HoldEnded,
+    /// The request needs a hold, which this operation cannot end.
+    NeedsHold,
     TooLarge,
     /// The body has the wrong type, or is compressed.
     WrongMediaType,
@@ -46,13 +52,13 @@ impl RejectionKind {
     /// Returns the status under which every protocol counts it in metrics, and which HTTP answers.
     pub(crate) const fn status(self) -> StatusCode {
         match self {
-            Self::Invalid => StatusCode::BAD_REQUEST,
+            Self::Invalid | Self::NeedsHold => StatusCode::BAD_REQUEST,
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::SlowRequest => StatusCode::REQUEST_TIMEOUT,
-            Self::Conflict => StatusCode::CONFLICT,
+            Self::Conflict | Self::IdConflict | Self::HoldEnded => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::WrongMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BrokenMessage | Self::InvalidFile => StatusCode::UNPROCESSABLE_ENTITY,
@@ -75,6 +81,9 @@ impl RejectionKind {
             | Self::NotFound
             | Self::MethodNotAllowed
             | Self::Conflict
+            | Self::IdConflict
+            | Self::HoldEnded
+            | Self::NeedsHold
             | Self::TooLarge
             | Self::WrongMediaType
             | Self::BrokenMessage

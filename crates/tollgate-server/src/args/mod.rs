@@ -213,10 +213,10 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_parser = BoolishValueParser::new())]
     pub caller_quotas: bool,
 
-    /// File with the secret of receipts, at least 32 bytes, the same for all processes that accept each other's
-    /// receipts [default: a random one of this process]
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_RECEIPT_SECRET_FILE")]
-    pub receipt_secret_file: Option<PathBuf>,
+    /// File with the secret of holds, at least 32 bytes, the same for all processes that accept each other's holds
+    /// [default: a random one of this process]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_HOLD_SECRET_FILE")]
+    pub hold_secret_file: Option<PathBuf>,
 
     /// Network of proxies in front of the proxy that asks at /forward-auth, such as 10.0.0.0/8; their entries in
     /// `X-Forwarded-For` are trusted. For several, repeat the flag or separate them with commas [default: none, so the

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tollgate::{PolicyQuota, QuotaState, Receipt, Source, StoreError, Verdict};
+use tollgate::{PolicyQuota, QuotaState, Source, StoreError, Verdict};
 use tollgate_policy::{
-    AskedCheck, CheckError, MarkedCharge, Policy, PolicyDecision, PolicyLimit, PolicyLimiter, PolicySet,
-    QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, TogetherError, TrialDecision,
-    TrialKind, WhenFull,
+    AskedCheck, AskedHold, CheckError, InFlightStanding, MarkedCharge, Policy, PolicyDecision, PolicyHold,
+    PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, QuotaStanding, RefundError, RenewAnswer,
+    ReserveAnswer, SettleAnswer, TogetherError, TrialDecision, TrialKind, WhenFull,
 };
 use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
@@ -45,7 +45,7 @@ pub(crate) enum Under {
     Limits(Box<Policy>),
 }
 
-/// Limits the log to one line per window for each quota that denies.
+/// Limits the log to one line per window for each quota that denies, and one per minute for each limit in flight.
 #[derive(Default)]
 struct DenialLog(LogGaps);
 
@@ -188,22 +188,42 @@ impl DecisionEngine {
         self.limiter.refund_until(deadline, attributes.as_attributes(), cost, version, marked).await
     }
 
-    /// Refunds at most the cost by a receipt, or everything.
-    pub(crate) async fn refund_receipt(
+    /// Takes units in flight and charges the cost, all or nothing. The caller's own limits, if given, replace the
+    /// policies.
+    pub(crate) async fn reserve(
         &self,
-        receipt: &mut Receipt,
-        cost: Option<u32>,
-    ) -> Result<Vec<(PolicyQuota, QuotaRefund)>, CheckError> {
-        Ok(self.limiter.refund_receipt(receipt, cost).await?)
+        limits: Option<Policy>,
+        attributes: &CallerAttributes<'_>,
+        asked: AskedHold,
+    ) -> Result<ReserveAnswer, CheckError> {
+        let stopwatch = Stopwatch::start();
+        let undropped = self.metrics.undropped();
+        let set = limits.map_or_else(|| self.limiter.live(), |limits| self.limiter.under(limits));
+        let deadline = self.limiter.store().deadline(stopwatch, None);
+        let answer = self.limiter.reserve_in_until(deadline, set, attributes.as_attributes(), asked).await;
+        undropped.ended();
+        match &answer {
+            Ok(ReserveAnswer::Decided { decision, .. }) => {
+                self.note_decision(decision);
+                self.metrics.took(stopwatch.elapsed());
+            }
+            // The id decides, and nothing was checked.
+            Ok(_) => {}
+            Err(error) => self.note_error(error),
+        }
+        answer
     }
 
-    /// Settles a check at the actual cost.
-    pub(crate) async fn settle(
-        &self,
-        receipt: &mut Receipt,
-        cost: u32,
-    ) -> Result<Vec<(PolicyQuota, QuotaSettlement)>, CheckError> {
-        Ok(self.limiter.adjust_receipt(receipt, cost).await?)
+    /// Starts the length of a hold again.
+    pub(crate) async fn renew(&self, hold: &PolicyHold) -> Result<RenewAnswer, StoreError> {
+        let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
+        self.limiter.renew_until(deadline, hold).await
+    }
+
+    /// Ends a hold at the actual cost.
+    pub(crate) async fn settle(&self, hold: &PolicyHold, cost: u32) -> Result<SettleAnswer, StoreError> {
+        let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
+        self.limiter.settle_until(deadline, hold, cost).await
     }
 
     /// Resets the usage of the selected quotas, of this policy or of all.
@@ -211,7 +231,7 @@ impl DecisionEngine {
         &self,
         attributes: &CallerAttributes<'_>,
         policy: Option<&str>,
-        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.limiter.reset(attributes.as_attributes(), policy, is_meant).await
     }
@@ -222,7 +242,7 @@ impl DecisionEngine {
         attributes: &CallerAttributes<'_>,
         used: u64,
         policy: Option<&str>,
-        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.limiter.set(attributes.as_attributes(), used, policy, is_meant).await
     }
@@ -262,7 +282,7 @@ impl DecisionEngine {
 
     fn note_error(&self, error: &CheckError) {
         // A refused request cannot be answered at all, so it does not count as a check.
-        if matches!(error, CheckError::Refused(_)) {
+        if matches!(error, CheckError::Refused(_) | CheckError::NeedsHold { .. }) {
             return;
         }
         self.metrics.checked(CheckSource::None);
@@ -312,6 +332,12 @@ impl DenialLog {
         {
             let (policy, version) = (denying.policy.name(), decision.version());
             info!(policy, version, quota = %denying.quota.quota(), "first denial in a window's length");
+        }
+        if let Some(InFlightStanding { policy, in_flight, .. }) = decision.limit_in_flight() {
+            let (policy, limit) = (policy.name(), in_flight.in_flight());
+            if self.0.pass((policy, limit), Duration::from_secs(60)) {
+                info!(policy, version = decision.version(), quota = %limit, "first denial in a minute");
+            }
         }
     }
 

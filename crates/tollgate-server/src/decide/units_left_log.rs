@@ -55,6 +55,6 @@ impl UnitsLeftLog {
 fn message() -> String {
     format!(
         "denied a cost of 2 or more and charged nothing, although units were left: if costs are known only after the \
-         work, the quota is never used up; see {MANUAL}/refunds-and-receipts.md#overdraft"
+         work, the quota is never used up; see {MANUAL}/holds-and-refunds.md#overdraft"
     )
 }

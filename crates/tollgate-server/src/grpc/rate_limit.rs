@@ -71,8 +71,7 @@ impl Service {
         index: usize,
     ) -> Result<DescriptorCheck<'a>, Rejection> {
         if descriptor.is_negative_hits {
-            let detail =
-                "units can only be given back over HTTP, with the receipt of a check or by an administrator";
+            let detail = "units can only be given back over HTTP, by settling a hold or by an administrator";
             return Err(Rejection::bad_field(format!("descriptors[{index}].is_negative_hits"), detail));
         }
         let attributes = attributes(domain, descriptor, index)?;

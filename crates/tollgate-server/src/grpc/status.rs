@@ -58,6 +58,8 @@ pub(super) fn code(kind: RejectionKind) -> Code {
         RejectionKind::Forbidden => Code::PermissionDenied,
         RejectionKind::NotFound => Code::NotFound,
         RejectionKind::Unimplemented => Code::Unimplemented,
+        RejectionKind::IdConflict => Code::AlreadyExists,
+        RejectionKind::HoldEnded | RejectionKind::NeedsHold => Code::FailedPrecondition,
         RejectionKind::TooLarge => Code::ResourceExhausted,
         RejectionKind::SlowRequest | RejectionKind::DeadlinePassed => Code::DeadlineExceeded,
         RejectionKind::Unavailable

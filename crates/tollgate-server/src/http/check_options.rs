@@ -1,21 +1,21 @@
-//! Optional features of checks: other systems' formats, callers' own limits, and receipts.
+//! Optional features of checks: other systems' formats, callers' own limits, and holds.
 
 use tollgate::ManualClock;
 use tollgate_http::TrustedProxies;
-use tollgate_policy::{Policy, PolicyDecision, PolicyError};
+use tollgate_policy::{Policy, PolicyError};
 
 use super::dialects::Dialect;
-use super::wire::{MAX_CALLER_QUOTAS, WrittenQuota};
+use super::wire::{MAX_CALLER_QUOTAS, WrittenLimit};
 use crate::answer::rejection::Rejection;
 use crate::answer::trials_header::TrialsHeader;
-use crate::decide::receipts::Receipts;
+use crate::decide::hold_seal::HoldSeal;
 
 /// The optional features that this service offers.
 #[derive(Debug)]
 pub(crate) struct CheckOptions {
     /// The other system whose format is also served.
     pub(crate) dialect: Option<&'static Dialect>,
-    pub(crate) receipts: Receipts,
+    pub(crate) hold_seal: HoldSeal,
     /// Whether callers may give limits with their requests.
     pub(crate) caller_quotas: bool,
     /// The proxies in front of one that asks about a request.
@@ -36,7 +36,7 @@ impl CheckOptions {
     pub(super) fn limits(
         &self,
         policy: Option<Box<str>>,
-        quotas: Option<Vec<WrittenQuota>>,
+        quotas: Option<Vec<WrittenLimit>>,
     ) -> Result<Option<Policy>, Rejection> {
         let (policy, quotas) = match (policy, quotas) {
             (None, None) => return Ok(None),
@@ -51,19 +51,20 @@ impl CheckOptions {
             let detail = format!("expected 1 to {MAX_CALLER_QUOTAS} quotas");
             return Err(Rejection::bad_field("quotas", detail));
         }
-        let limits = Policy::of_caller(&policy, quotas.into_iter().map(|WrittenQuota(quota)| quota));
-        limits.map(Some).map_err(|error| {
+        let (mut charged, mut in_flight) = (Vec::new(), None);
+        for limit in quotas {
+            match limit {
+                WrittenLimit::Quota(quota) => charged.push(quota),
+                WrittenLimit::InFlight(limit) if in_flight.is_none() => in_flight = Some(limit),
+                WrittenLimit::InFlight(_) => {
+                    return Err(Rejection::bad_field("quotas", "expected at most one limit in flight"));
+                }
+            }
+        }
+        Policy::of_caller_with(&policy, charged, in_flight).map(Some).map_err(|error| {
             let field = if error == PolicyError::Name { "policy" } else { "quotas" };
             Rejection::bad_field(field, error.to_string())
         })
-    }
-
-    /// Returns the receipt of an allowed check.
-    pub(super) fn receipt(&self, decision: &PolicyDecision) -> Option<String> {
-        if !decision.is_allowed() {
-            return None;
-        }
-        self.receipts.seal(&decision.receipt())
     }
 }
 

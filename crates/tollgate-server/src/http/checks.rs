@@ -2,6 +2,7 @@
 
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
+use serde::Serialize;
 use tollgate::AnswerError;
 use tollgate_policy::PolicyDecision;
 
@@ -21,7 +22,8 @@ impl Edge {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
         let decision = self.engine()?.check(Under::Live, &caller.asks(attributes), cost.units(), None).await;
-        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?, None))
+        let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
+        Ok(self.verdict(&decision, &CheckReply::new(&decision)))
     }
 
     pub(super) async fn check(
@@ -30,13 +32,12 @@ impl Edge {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let CheckRequest { attributes, cost, receipt, policy, quotas } = json::read(&body)?;
+        let CheckRequest { attributes, cost, policy, quotas } = json::read(&body)?;
         let (attributes, cost) = (caller.asks(attributes), cost.units());
         let limits = self.asking.limits(policy, quotas)?;
         let decision = self.engine()?.check(limits.into(), &attributes, cost, None).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
-        let receipt = if receipt { self.asking.receipt(&decision) } else { None };
-        Ok(self.verdict(&decision, receipt))
+        Ok(self.verdict(&decision, &CheckReply::new(&decision)))
     }
 
     /// Answers 200 whatever the verdict, because a peek is not a request for admission. If the store fails and the
@@ -47,7 +48,7 @@ impl Edge {
         let limits = self.asking.limits(policy, quotas)?;
         let decision = self.engine()?.peek(limits, &caller.asks(attributes), cost.units()).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
-        let mut reply = reply::json(StatusCode::OK, &CheckReply::new(&decision, None));
+        let mut reply = reply::json(StatusCode::OK, &CheckReply::new(&decision));
         self.limit_headers.write(&decision, reply.headers_mut());
         Ok(reply)
     }
@@ -64,25 +65,22 @@ impl Edge {
         let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
         // Invalid limits fail only their own request, like a missing key.
         let asked = requests.into_iter().map(|Object(request)| {
-            let BatchEntryRequest { attributes, cost, receipt, policy, quotas } = request;
-            (caller.asks(attributes), cost.units(), receipt, self.asking.limits(policy, quotas))
+            let BatchEntryRequest { attributes, cost, policy, quotas } = request;
+            (caller.asks(attributes), cost.units(), self.asking.limits(policy, quotas))
         });
         let asked: Vec<_> = asked.collect();
-        let checks = asked.iter().filter_map(|(attributes, cost, _, limits)| {
+        let checks = asked.iter().filter_map(|(attributes, cost, limits)| {
             Some((attributes, *cost, limits.as_ref().ok()?.clone()))
         });
         let decisions = self.engine()?.check_each(checks.collect()).await;
         let mut decided = decisions.iter();
-        let entries = asked.iter().enumerate().map(|(index, (_, _, receipt, limits))| {
+        let entries = asked.iter().enumerate().map(|(index, (_, _, limits))| {
             let place = format!("requests[{index}]");
             if let Err(rejection) = limits {
                 return BatchEntry::Rejection(rejection.clone().within(&place));
             }
             match decided.next() {
-                Some(Ok(decision)) => {
-                    let receipt = receipt.then(|| self.asking.receipt(decision));
-                    BatchEntry::Decision(CheckReply::new(decision, receipt.flatten()))
-                }
+                Some(Ok(decision)) => BatchEntry::Decision(CheckReply::new(decision)),
                 Some(Err(error)) => {
                     BatchEntry::Rejection(Rejection::check(error, &format!("{place}.attributes")))
                 }
@@ -94,10 +92,10 @@ impl Edge {
         Ok(reply)
     }
 
-    /// A denial has no receipt, because nothing was charged.
-    pub(super) fn verdict(&self, decision: &PolicyDecision, receipt: Option<String>) -> Reply {
+    /// Answers with this body if the request is admitted, and otherwise with the denial.
+    pub(super) fn verdict(&self, decision: &PolicyDecision, admitted: &impl Serialize) -> Reply {
         if decision.is_allowed() {
-            let mut reply = reply::json(StatusCode::OK, &CheckReply::new(decision, receipt));
+            let mut reply = reply::json(StatusCode::OK, admitted);
             self.limit_headers.write(decision, reply.headers_mut());
             self.tell_trials(decision, &mut reply);
             return reply;
@@ -105,9 +103,7 @@ impl Edge {
         let limit_headers = self.limit_headers.of(decision);
         let status = reply::deny_status(decision);
         let mut reply = reply::problem(status, &DeniedReply::new(status.as_u16(), decision, &limit_headers));
-        if let Some(counted) = decision.counted() {
-            limit_headers.write(counted, reply.headers_mut());
-        }
+        limit_headers.write_decision(decision, reply.headers_mut());
         reply
     }
 

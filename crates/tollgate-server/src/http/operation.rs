@@ -59,6 +59,8 @@ pub(super) enum InputPlace {
 pub(super) enum Success {
     /// A decision; the policy that denies chooses the status.
     Decision(&'static str),
+    /// A decision with a hold; the policy that denies chooses the status.
+    Reservation(&'static str),
     /// A decision, always with status 200.
     Verdict(&'static str),
     /// A decision in another system's format.

@@ -12,9 +12,10 @@ use super::operation::{
 use super::policies::PoliciesBody;
 use super::reloads::ReloadReply;
 use super::wire::{
-    BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, ReceiptRequest,
-    RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest,
-    ResetRequest, SchemaOf, SetRequest, SettleReply, SettleRequest,
+    BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, RecordBatchReply,
+    RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest, RenewBatchReply,
+    RenewBatchRequest, RenewReply, RenewRequest, ReserveBatchReply, ReserveBatchRequest, ReserveRequest,
+    ResetRequest, SchemaOf, SetRequest, SettleBatchReply, SettleBatchRequest, SettleReply, SettleRequest,
 };
 use super::{Edge, domains, forwarded, reply};
 use crate::access::listener::Listener;
@@ -47,13 +48,22 @@ const OF_A_REFUND: &[(StatusCode, &str)] = &[
     (
         StatusCode::CONFLICT,
         "A named quota does not apply under the live policies, or its policy may have had another key under that \
-         version; or a receipt has no such quota. Nothing was given back",
+         version. Nothing was given back",
     ),
 ];
-const OF_A_RECEIPT: &[(StatusCode, &str)] = &[
+const OF_A_RESERVATION: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
     UNAVAILABLE,
-    (StatusCode::CONFLICT, "The receipt has no such quota; nothing was given back"),
+    (
+        StatusCode::CONFLICT,
+        "The id belongs to another hold (`reason` is `id_conflict`), or to one that was settled (`hold_ended`); nothing \
+         was taken",
+    ),
+];
+const OF_A_HOLD: &[(StatusCode, &str)] = &[
+    UNCOUNTABLE,
+    UNAVAILABLE,
+    (StatusCode::CONFLICT, "The id belongs to another hold (`reason` is `id_conflict`); nothing was changed"),
 ];
 const OF_A_RELOAD: &[(StatusCode, &str)] = &[
     (StatusCode::CONFLICT, "The limits come from flags, so there is no file to reload"),
@@ -125,22 +135,46 @@ impl Operations {
                 .success(Success::Verdict("The verdict"))
                 .rejecting(OF_THE_STORE)
                 .handled_by(later!(peek)),
+            Operation::post("reserve", "/v1/reserve", Scope::Check, of::<ReserveRequest<'_>>())
+                .summary("Hold units in flight and an estimated cost, if there is room for all of it")
+                .success(Success::Reservation("Admitted"))
+                .rejecting(OF_A_RESERVATION)
+                .handled_by(later!(reserve)),
+            Operation::post(
+                "reserveBatch",
+                "/v1/reserve/batch",
+                Scope::Check,
+                of::<ReserveBatchRequest<'_>>(),
+            )
+            .summary("Make many reservations, each independently")
+            .success(Success::Json(of::<ReserveBatchReply<'_>>(), "An entry for each request"))
+            .handled_by(later!(reserve_batch)),
+            Operation::post("renew", "/v1/renew", Scope::Check, of::<RenewRequest<'_>>())
+                .summary("Start the length of a hold again")
+                .success(Success::Json(of::<RenewReply>(), "What has become of the hold"))
+                .rejecting(OF_A_HOLD)
+                .handled_by(later!(renew)),
+            Operation::post("renewBatch", "/v1/renew/batch", Scope::Check, of::<RenewBatchRequest<'_>>())
+                .summary("Renew many holds, each independently")
+                .success(Success::Json(of::<RenewBatchReply>(), "An entry for each request"))
+                .handled_by(later!(renew_batch)),
+            Operation::post("settle", "/v1/settle", Scope::Check, of::<SettleRequest<'_>>())
+                .summary("End a hold at its actual cost; 0 gives everything back")
+                .success(Success::Json(
+                    of::<SettleReply<'_>>(),
+                    "What has become of the hold, and what changed",
+                ))
+                .rejecting(OF_A_HOLD)
+                .handled_by(later!(settle)),
+            Operation::post("settleBatch", "/v1/settle/batch", Scope::Check, of::<SettleBatchRequest<'_>>())
+                .summary("End many holds, each independently")
+                .success(Success::Json(of::<SettleBatchReply<'_>>(), "An entry for each request"))
+                .handled_by(later!(settle_batch)),
             Operation::post("refund", "/v1/refund", Scope::Change, of::<RefundRequest<'_>>())
-                .summary("Give back units that still count; without the scope `change`, only with a receipt")
+                .summary("Give back units that still count")
                 .success(Success::Json(of::<RefundReply<'_>>(), "The state of each quota"))
                 .rejecting(OF_A_REFUND)
                 .handled_by(later!(refund)),
-            // For callers with only the scope `check`. It follows the row above, which callers with both scopes get.
-            Operation::post("refundByReceipt", "/v1/refund", Scope::Check, of::<ReceiptRequest<'_>>())
-                .summary("Give back what a check charged, with its receipt")
-                .success(Success::Json(of::<RefundReply<'_>>(), "The state of each quota"))
-                .rejecting(OF_A_RECEIPT)
-                .handled_by(later!(refund_receipt)),
-            Operation::post("settle", "/v1/settle", Scope::Check, of::<SettleRequest<'_>>())
-                .summary("Adjust what a check charged to the actual cost, with its receipt")
-                .success(Success::Json(of::<SettleReply<'_>>(), "The state of each quota that changed"))
-                .rejecting(OF_THE_STORE)
-                .handled_by(later!(settle)),
             Operation::post("record", "/v1/record", Scope::Change, of::<RecordRequest<'_>>())
                 .summary("Count units, whether or not there is room")
                 .success(Success::Json(of::<CountsReply<'_>>(), "The state of each quota"))

@@ -4,7 +4,7 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{Clock, CountDenied, SystemClock};
-use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec};
+use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind};
 
 use super::reloads::{NotLive, ReloadBody};
 use super::{Edge, Reply, reply};
@@ -90,6 +90,9 @@ struct PolicySettings {
     count_denied: bool,
     /// Whether any cost is admitted while a unit is left, and every request is charged, whatever the verdict.
     overdraft: bool,
+    /// What settling a hold charges for a cost above the reserved one: `charge` for all of it, or `cap` for what fits
+    /// under the limit.
+    overrun: &'static str,
     on_missing_key: &'static str,
     /// `open`, `closed`, or `local` with its share.
     on_store_failure: String,
@@ -135,9 +138,9 @@ impl<'a> PolicyBody<'a> {
             denies: policy.kind() == PolicyKind::Deny,
             matches: attributes(policy.conditions()),
             key: counts.then(|| policy.identity().to_string()),
-            quotas: written(policy.quota_specs()),
-            unlimited: counts && policy.quotas().is_empty(),
-            candidate: written(policy.candidate_specs()),
+            quotas: policy.written_limits().collect(),
+            unlimited: counts && policy.quotas().is_empty() && policy.in_flight().is_none(),
+            candidate: policy.written_candidates().collect(),
             overrides: policy.overrides().iter().map(OverrideBody::new).collect(),
             settings: counts.then(|| PolicySettings::new(policy)),
         }
@@ -150,8 +153,8 @@ impl<'a> OverrideBody<'a> {
             let (when, values) = (vec![table.attribute()], Some(table.len()));
             return Self { when, values, quotas: Vec::new(), unlimited: false, candidate: Vec::new() };
         }
-        let quotas = written(over.quota_specs());
-        let candidate = written(over.candidate_specs());
+        let quotas: Vec<String> = over.written_limits().collect();
+        let candidate = over.written_candidates().collect();
         let unlimited = quotas.is_empty();
         let when = over.when().map(attributes).unwrap_or_default();
         Self { when, values: None, quotas, unlimited, candidate }
@@ -169,6 +172,7 @@ impl PolicySettings {
             },
             count_denied: count_denied == CountDenied::Yes,
             overdraft: count_denied == CountDenied::Overdraft,
+            overrun: policy.overrun().name(),
             on_missing_key: policy.on_missing_key().name(),
             on_store_failure: policy.on_store_failure().to_string(),
             headers: policy.headers().to_string(),
@@ -186,8 +190,4 @@ fn attributes(conditions: &Conditions) -> Vec<&str> {
         }
     }
     names
-}
-
-fn written<'a>(specs: impl Iterator<Item = QuotaSpec<'a>>) -> Vec<String> {
-    specs.map(|rule| rule.to_string()).collect()
 }

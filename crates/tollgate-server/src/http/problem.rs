@@ -43,11 +43,15 @@ impl From<&PolicyQuota> for ChangedQuota {
     }
 }
 
-/// The reason: the store has no room for a new key, cannot be reached, did not answer (so the request may have been
-/// counted or not), or can never count the request.
+/// The reason: the id belongs to another hold, or to one that was settled; a policy limits units in flight, so the request
+/// needs a hold (`/v1/reserve`); or the store has no room for a new key, cannot be reached, did not answer (so the request
+/// may have been counted or not), or can never count the request.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ProblemReason {
+    IdConflict,
+    HoldEnded,
+    NeedsHold,
     StoreFull,
     StoreUnavailable,
     OutcomeUnknown,

@@ -24,9 +24,13 @@ impl<'a> From<&'a Rejection> for ProblemBody<'a> {
         let (kind, title) = match reason {
             Some(ProblemReason::StoreUnavailable | ProblemReason::OutcomeUnknown) => STORE_UNAVAILABLE,
             Some(ProblemReason::Uncountable) => UNCOUNTABLE,
-            Some(ProblemReason::StoreFull) | None => {
-                ("about:blank", status.canonical_reason().unwrap_or("Error"))
-            }
+            Some(
+                ProblemReason::StoreFull
+                | ProblemReason::IdConflict
+                | ProblemReason::HoldEnded
+                | ProblemReason::NeedsHold,
+            )
+            | None => ("about:blank", status.canonical_reason().unwrap_or("Error")),
         };
         let (changed, policies) = match rejection.names() {
             RejectionNames::None => (None, None),
@@ -77,10 +81,13 @@ impl From<QueryError> for Rejection {
     }
 }
 
-/// Returns the reason for programs, which problems of the store have.
+/// Returns the reason for programs, which problems of holds and of the store have.
 const fn reason(rejection: &Rejection) -> Option<ProblemReason> {
     match rejection.kind() {
         _ if rejection.is_outcome_unknown() => Some(ProblemReason::OutcomeUnknown),
+        RejectionKind::IdConflict => Some(ProblemReason::IdConflict),
+        RejectionKind::HoldEnded => Some(ProblemReason::HoldEnded),
+        RejectionKind::NeedsHold => Some(ProblemReason::NeedsHold),
         RejectionKind::StoreFull => Some(ProblemReason::StoreFull),
         RejectionKind::StoreUnavailable => Some(ProblemReason::StoreUnavailable),
         RejectionKind::Uncountable => Some(ProblemReason::Uncountable),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate::{OnStoreFailure, Source};
 use tollgate_envoy::Response;
-use tollgate_policy::PolicyDecision;
+use tollgate_policy::{Policy, PolicyDecision};
 
 use super::Metrics;
 
@@ -34,14 +34,16 @@ impl CheckSource {
         [Self::Store, Self::Local, Self::Policies, Self::FallbackLocal, Self::FallbackOpen, Self::None];
 
     pub(crate) fn of(decision: &PolicyDecision) -> Self {
-        let Some(state) = decision.state() else { return Self::Policies };
-        match state.source() {
+        let mut policies = decision.quotas().map(|standing| standing.policy);
+        let mut in_flight = decision.in_flight().map(|standing| standing.policy);
+        match decision.source() {
+            _ if decision.state().is_none() && decision.limit_in_flight().is_none() => Self::Policies,
             Source::Store => Self::Store,
             Source::Local => Self::Local,
             _ => {
-                let is_local = decision
-                    .quotas()
-                    .any(|standing| matches!(standing.policy.on_store_failure(), OnStoreFailure::Local(_)));
+                let counts_locally =
+                    |policy: &Policy| matches!(policy.on_store_failure(), OnStoreFailure::Local(_));
+                let is_local = policies.any(counts_locally) || in_flight.any(counts_locally);
                 let is_counted = is_local && !decision.is_without_room();
                 if is_counted { Self::FallbackLocal } else { Self::FallbackOpen }
             }

@@ -1,7 +1,7 @@
 //! Metrics by policy. The labels are policy names, so the operator bounds their number.
 
 use tollgate::OnStoreFailure;
-use tollgate_policy::{Mode, Override, Policy, PolicySet, Tally, TrialTally};
+use tollgate_policy::{HoldTally, Mode, Override, Policy, PolicySet, Tally, TrialTally};
 
 use super::family::{MetricSample, Samples};
 
@@ -42,6 +42,28 @@ pub(super) fn trials(live: &PolicySet) -> Samples<'_> {
             })
         })
     }))
+}
+
+pub(super) fn holds(live: &PolicySet) -> Samples<'_> {
+    Box::new(holding(live).flat_map(|(policy, tally)| {
+        let HoldTally { admitted, settled, lost, expired, .. } = tally;
+        [("admitted", admitted), ("settled", settled), ("lost", lost), ("expired", expired)]
+            .map(|(event, count)| MetricSample::new([("policy", policy.name()), ("event", event)], count))
+    }))
+}
+
+pub(super) fn overrun_units(live: &PolicySet) -> Samples<'_> {
+    Box::new(holding(live).flat_map(|(policy, HoldTally { overrun_units, forgiven_units, .. })| {
+        [("charged", overrun_units), ("forgiven", forgiven_units)].map(|(settlement, units)| {
+            MetricSample::new([("policy", policy.name()), ("settlement", settlement)], units)
+        })
+    }))
+}
+
+/// Returns the policies that need or had holds.
+fn holding(live: &PolicySet) -> impl Iterator<Item = (&Policy, HoldTally)> {
+    let tallies = live.tally().map(|(policy, tally)| (policy, tally.holds));
+    tallies.filter(|(policy, holds)| policy.has_in_flight() || *holds != HoldTally::default())
 }
 
 fn by_verdict(policy: &Policy, allowed: u64, denied: u64) -> [MetricSample<'_>; 2] {

@@ -56,6 +56,16 @@ const METRICS: &[Metric] = &[
     counter("tollgate_trials", "Verdicts that shadow policies and candidates would have given", |snapshot| {
         Some(policies::trials(&snapshot.policies.live))
     }),
+    counter(
+        "tollgate_holds",
+        "Holds by policy: admitted, settled, found lost at a renewal, or expired before a call",
+        |snapshot| Some(policies::holds(&snapshot.policies.live)),
+    ),
+    counter(
+        "tollgate_hold_overrun_units",
+        "Units by which costs exceeded their estimates, by policy: charged or forgiven when their holds were settled",
+        |snapshot| Some(policies::overrun_units(&snapshot.policies.live)),
+    ),
     counter("tollgate_unlimited_checks", "Checks that no policy limits", |snapshot| {
         Some(single(snapshot.policies.live.unlimited()))
     }),

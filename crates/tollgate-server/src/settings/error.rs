@@ -9,7 +9,7 @@ use tollgate_redis::{KeyLayout, UrlError};
 use super::flags::FlagsError;
 use super::import::ImportError;
 use crate::args::{AnswerSystem, Flag, FlagWith};
-use crate::decide::receipts::ReceiptSecretError;
+use crate::decide::hold_seal::HoldSecretError;
 use crate::observe::with_sources::WithSources;
 use crate::store::StoreSetupError;
 use crate::store::fit::Misfit;
@@ -121,9 +121,9 @@ pub enum SettingsError {
         flag = Flag("--caller-quotas")
     )]
     CallerQuotasUnderLayout(KeyLayout),
-    /// The secret for receipts cannot be read, or is too short.
-    #[error("`{}`: {}", Flag("--receipt-secret-file"), WithSources(.0))]
-    ReceiptSecret(ReceiptSecretError),
+    /// The secret for holds cannot be read, or is too short.
+    #[error("`{}`: {}", Flag("--hold-secret-file"), WithSources(.0))]
+    HoldSecret(HoldSecretError),
     /// A certificate or key of the listeners cannot be used.
     #[error("`{}`: {}", Flag(.0.flag), .0)]
     ListenerTls(#[from] TlsFileError),

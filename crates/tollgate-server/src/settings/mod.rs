@@ -21,8 +21,8 @@ use crate::access::principals::{Principal, PrincipalFile};
 use crate::answer::trials_header::TrialsHeader;
 use crate::args::{AnswerSystem, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs};
 use crate::decide::envoy::InitialDomains;
+use crate::decide::hold_seal::HoldSeal;
 use crate::decide::policy_files::PolicyFiles;
-use crate::decide::receipts::Receipts;
 use crate::http::{CheckOptions, Dialect};
 use crate::store::StoreSetup;
 use crate::tls::{ServerTls, TlsFiles, TlsReading};
@@ -141,17 +141,15 @@ impl Settings {
         }
         // The secret of digests is refused if everybody can read it.
         let secret_files = [
-            &args.receipt_secret_file,
+            &args.hold_secret_file,
             &args.store_args.store_password_file,
             &args.store_args.store_sentinel_password_file,
             &args.store_args.store_key,
         ];
         let secret_files = secret_files.into_iter().flatten().cloned().collect();
-        let receipts = args
-            .receipt_secret_file
-            .as_deref()
-            .map_or_else(|| Ok(Receipts::of_process()), Receipts::from_file);
-        let receipts = receipts.map_err(SettingsError::ReceiptSecret)?;
+        let hold_seal =
+            args.hold_secret_file.as_deref().map_or_else(|| Ok(HoldSeal::of_process()), HoldSeal::from_file);
+        let hold_seal = hold_seal.map_err(SettingsError::HoldSecret)?;
         let TlsArgs { tls_cert, tls_key, tls_client_ca } = args.tls;
         let files = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles {
             certificate,
@@ -167,7 +165,7 @@ impl Settings {
             when_full: args.when_full.into(),
             asking: CheckOptions {
                 dialect: dialect.map(Dialect::of),
-                receipts,
+                hold_seal,
                 caller_quotas: args.caller_quotas,
                 trusted_proxies: args.trusted_proxies.iter().copied().collect(),
                 max_attribute_bytes: args.max_attribute_bytes.get(),
@@ -245,7 +243,7 @@ fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
     }
     let flags = [
         ("--answers", args.answers.is_some(), ""),
-        ("--receipt-secret-file", args.receipt_secret_file.is_some(), ", without receipts"),
+        ("--hold-secret-file", args.hold_secret_file.is_some(), ", without holds"),
         ("--trusted-proxy", !args.trusted_proxies.is_empty(), ", and not at `/forward-auth`"),
         (
             "--trials-header",

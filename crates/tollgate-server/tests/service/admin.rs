@@ -69,7 +69,7 @@ fn a_refund_that_names_other_quotas_gives_nothing_back() {
         assert!(!String::from_utf8_lossy(&reply.body).contains("hunter2"), "{:?}", reply.json());
     }
     server.admin_post("/v1/refund", &refund(1, &[json!(0)])).assert_problem(400, Some("windows[0]"));
-    server.admin_post("/v1/refund", ALICE).assert_problem(400, Some("windows"));
+    server.admin_post("/v1/refund", ALICE).assert_problem(400, Some("version"));
     let quotas = server.post("/v1/peek", ALICE).json()["quotas"].clone();
     assert_eq!((&quotas[0]["used"], &quotas[1]["used"]), (&json!(3), &json!(3)));
 

@@ -1,10 +1,8 @@
-//! Requests besides plain checks: records, limits of callers, and receipts.
+//! Requests besides plain checks: records, and limits of callers.
 //!
 //! Windows are days that start at the first hit, so that none ends during a test.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
-
-use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
@@ -104,104 +102,33 @@ fn one_quota_of_several_can_be_set_and_reset() {
     assert_eq!(stands(), [0, 0, 0]);
 }
 
+/// A wrong policy was blamed on `quota`, and nobody learned which quotas there are.
 #[test]
-fn a_receipt_gives_back_what_its_check_took() {
-    let text = "policies:\n  - { name: a, key: [user], quotas: [5/1d@first_hit, 9/day@Europe/Berlin] }\n  \
-                - { name: fixed, key: global, cost: 2, quotas: [9/2d@first_hit] }\n  \
-                - { name: shadow, key: [user], quotas: [9/3d@first_hit], mode: shadow }\n";
-    let server = Server::start(&["--config", &policies("receipt", text)]);
-    let stands = || used(&server.post("/v1/peek", ALICE).json());
-    let check = |more: Value| {
-        let mut body = json!({ "attributes": { "user": "alice" } });
-        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        server.post("/v1/check", &body.to_string()).json()
-    };
-    let refund = |body: Value| server.post("/v1/refund", &body.to_string());
-    assert_eq!(check(json!({})).get("receipt"), None, "only if it is asked for");
-    let receipt = check(json!({ "receipt": true, "cost": 3 }))["receipt"].clone();
-    assert_eq!(stands(), [4, 4, 4]);
-
-    // Part of it, and then the rest: what is given back is bounded by the receipt and by what is used.
-    let part = refund(json!({ "receipt": receipt, "cost": 1 }));
-    let given = |reply: &Value| -> Vec<u64> {
-        reply["quotas"]
-            .as_array()
-            .expect("quotas")
-            .iter()
-            .filter_map(|quota| quota["given"].as_u64())
-            .collect()
-    };
-    assert_eq!((part.status, given(&part.json()), stands()), (200, vec![1, 1], vec![3, 3, 4]));
-    let quota = part.json()["quotas"][0].clone();
-    assert_eq!(
-        quota,
-        json!({ "policy": "a", "quota": "5/1d@first_hit", "window": "open", "given": 1, "used": 3 })
-    );
-    assert_eq!(given(&refund(json!({ "receipt": receipt })).json()), [3, 3, 2]);
-    assert_eq!(stands(), [0, 0, 2]);
-    // Repeated, it gives back at most what is used.
-    assert_eq!(given(&refund(json!({ "receipt": receipt })).json()), [0, 0, 2]);
-    assert_eq!(stands(), [0, 0, 0]);
-    // The administrator's listener takes it as well.
-    let receipt = check(json!({ "receipt": true }))["receipt"].clone();
-    let reply = server.admin_post("/v1/refund", &json!({ "receipt": receipt }).to_string());
-    assert_eq!((reply.status, given(&reply.json()), stands()), (200, vec![1, 1, 2], vec![0, 0, 0]));
-
-    // A denial has none, and a window that has gone says so.
-    let denied = check(json!({ "receipt": true, "cost": 6 }));
-    assert_eq!((&denied["allowed"], denied.get("receipt")), (&json!(false), None));
-    let receipt = check(json!({ "receipt": true }))["receipt"].clone();
-    assert_eq!(server.admin_post("/v1/reset", ALICE).status, 200);
-    check(json!({}));
-    let closed = refund(json!({ "receipt": receipt })).json();
-    assert_eq!(closed["quotas"][0]["window"], "closed", "{closed}");
-    assert_eq!(closed["quotas"][0]["given"], 0);
-}
-
-/// A wrong policy was blamed on `quota`, and nobody learned what the receipt has, or why a fixed cost stayed.
-#[test]
-fn a_refund_or_change_of_nothing_names_the_wrong_field_and_the_quotas_that_there_are() {
+fn a_change_of_nothing_names_the_wrong_field_and_the_quotas_that_there_are() {
     let text = "policies:
   - { name: a, key: [user], quotas: [5/1d@first_hit] }
   - { name: fixed, key: global, cost: 2, quotas: [9/2d@first_hit] }
 ";
     let server = Server::start(&["--config", &policies("wrong", text)]);
-    let check = json!({ "attributes": { "user": "alice" }, "receipt": true });
-    let receipt = server.post("/v1/check", &check.to_string()).json()["receipt"].clone();
-    let assert_refused = |path: &str, mut body: Value, more: Value, field: &str, detail: &str| {
+    let assert_refused = |path: &str, mut body: Value, more: Value, field: &str| {
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         let reply = server.admin_post(path, &body.to_string());
         reply.assert_problem(409, Some(field));
-        assert_eq!(reply.json()["detail"], detail, "{more}");
+        let changed = "nothing was changed: there are 5/1d@first_hit of a, 9/2d@first_hit of fixed";
+        assert_eq!(reply.json()["detail"], changed, "{more}");
     };
-    let there_are = "5/1d@first_hit of a, 9/2d@first_hit of fixed";
-    let ours = format!("nothing was given back: the receipt has {there_are}");
-    let fixed = "nothing was given back: the policy fixes the cost; leave out `cost` to cancel it too";
-    let by_receipt = json!({ "receipt": receipt });
-    for (more, field, detail) in [
-        (json!({ "policy": "b" }), "policy", &*ours),
-        (json!({ "policy": "b", "quota": "5/1d@first_hit" }), "policy", &ours),
-        (json!({ "policy": "a", "quota": "5/3d" }), "quota", &ours),
-        (json!({ "quota": "5/3d" }), "quota", &ours),
-        (json!({ "policy": "fixed", "cost": 1 }), "cost", fixed),
-    ] {
-        assert_refused("/v1/refund", by_receipt.clone(), more, field, detail);
-    }
-    let changed = format!("nothing was changed: there are {there_are}");
     for (path, used) in [("/v1/set", json!({ "used": 1 })), ("/v1/reset", json!({}))] {
         let mut body = json!({ "attributes": { "user": "alice" } });
         body.as_object_mut().expect("an object").extend(used.as_object().expect("an object").clone());
-        assert_refused(path, body.clone(), json!({ "policy": "b" }), "policy", &changed);
-        assert_refused(path, body, json!({ "policy": "a", "quota": "5/3d" }), "quota", &changed);
+        assert_refused(path, body.clone(), json!({ "policy": "b" }), "policy");
+        assert_refused(path, body.clone(), json!({ "quota": "5/3d" }), "quota");
+        assert_refused(path, body, json!({ "policy": "a", "quota": "5/3d" }), "quota");
     }
 
-    let hint = "`windows` and `version` are in the check's answer; or send its `receipt` instead";
-    for (more, field) in [(json!({}), "windows"), (json!({ "windows": [] }), "version")] {
+    for (more, field) in [(json!({ "version": 1 }), "windows"), (json!({ "windows": [] }), "version")] {
         let mut body = json!({ "attributes": { "user": "alice" } });
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        let reply = server.admin_post("/v1/refund", &body.to_string());
-        reply.assert_problem(400, Some(field));
-        assert_eq!(reply.json()["detail"], format!("missing field `{field}`: {hint}"));
+        server.admin_post("/v1/refund", &body.to_string()).assert_problem(400, Some(field));
     }
 }
 
@@ -228,95 +155,6 @@ fn wrong_limits_of_a_call_say_why() {
             reply.json()
         );
     }
-}
-
-#[test]
-fn accepts_only_its_own_receipts_and_they_reveal_nothing() {
-    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-attribute-bytes", "20000"]);
-    let receipt = server.post("/v1/check", r#"{"attributes": {"user": "alice"}, "receipt": true}"#).json();
-    let receipt = receipt["receipt"].as_str().expect("a receipt").to_owned();
-    assert!(receipt.len() < 250 && !receipt.contains("alice"), "{receipt}");
-    let refund = |body: Value| server.post("/v1/refund", &body.to_string());
-    let other = Server::start(&["--limit", "5/1d@first_hit"]);
-    let other = other.post("/v1/check", r#"{"attributes": {"user": "alice"}, "receipt": true}"#).json();
-    let mut details = Vec::new();
-    let changed = format!("B{}", &receipt[1..]);
-    for none in
-        [changed.as_str(), &receipt[..receipt.len() - 1], "", "x", other["receipt"].as_str().expect("one")]
-    {
-        let reply = refund(json!({ "receipt": none }));
-        reply.assert_problem(400, Some("receipt"));
-        details.push(reply.json()["detail"].clone());
-    }
-    assert!(details.iter().all(|detail| *detail == details[0]), "nobody learns what is wrong: {details:?}");
-    // Callers give back by receipt alone.
-    let window = json!({ "policy": "default", "quota": "5/1d@first_hit", "start": 0 });
-    refund(json!({ "attributes": { "user": "alice" }, "version": 1, "windows": [window] }))
-        .assert_problem(400, Some("attributes"));
-    refund(json!({})).assert_problem(400, Some("receipt"));
-    let both = json!({ "receipt": receipt, "attributes": { "user": "alice" }, "windows": [] });
-    server.admin_post("/v1/refund", &both.to_string()).assert_problem(400, Some("receipt"));
-    assert_eq!(used(&server.post("/v1/peek", ALICE).json()), [1]);
-    assert_eq!(refund(json!({ "receipt": receipt })).status, 200);
-    assert_eq!(used(&server.post("/v1/peek", ALICE).json()), [0]);
-
-    let batch = json!({ "requests": [
-        { "attributes": { "user": "bob" }, "receipt": true, "cost": 2 },
-        { "attributes": { "user": "bob" } },
-        { "attributes": { "user": "bob" }, "receipt": true, "cost": 9 },
-    ] });
-    let decisions = server.post("/v1/check/batch", &batch.to_string()).json()["decisions"].clone();
-    let has = |index: usize| decisions[index].get("receipt").is_some();
-    assert_eq!([has(0), has(1), has(2)], [true, false, false], "{decisions}");
-    assert_eq!(refund(json!({ "receipt": decisions[0]["receipt"] })).json()["quotas"][0]["given"], 2);
-
-    // A key that makes a receipt too long has none, and its check is as any other.
-    let long = json!({ "attributes": { "user": "x".repeat(20_000) }, "receipt": true });
-    let long = server.post("/v1/check", &long.to_string());
-    assert_eq!((long.status, long.json().get("receipt")), (200, None));
-}
-
-#[test]
-fn processes_with_one_secret_accept_each_others_receipts() {
-    let secret = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("asking-secret");
-    let file = secret.to_str().expect("a path in UTF-8");
-    let refused = |text: &str| {
-        std::fs::write(&secret, text).expect("it can be written");
-        let output = crate::support::tollgate()
-            .args(["serve", "--limit", "5/1m", "--listen", "192.0.2.1:1", "--receipt-secret-file", file])
-            .output()
-            .expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (status, said) = refused("hunter2\n");
-    assert!(
-        status == Some(2) && said.contains("--receipt-secret-file") && said.contains("32 bytes"),
-        "{said}"
-    );
-    assert!(!said.contains("hunter2"), "{said}");
-
-    std::fs::write(&secret, "0123456789abcdef0123456789abcdef\n").expect("it can be written");
-    let arguments = ["--limit", "5/1d@first_hit", "--receipt-secret-file", file];
-    let start = |mode| {
-        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(mode)).expect("it is ours");
-        Server::start(&arguments)
-    };
-    let (one, other) = (start(0o640), start(0o644));
-    let receipt = one.post("/v1/check", r#"{"attributes": {"user": "alice"}, "receipt": true}"#).json();
-    let body = json!({ "receipt": receipt["receipt"] }).to_string();
-    // Counters in memory are not shared, so there is nothing to give back.
-    let there = other.post("/v1/refund", &body);
-    assert_eq!((there.status, there.json()["quotas"][0]["given"].as_u64()), (200, Some(0)));
-    assert_eq!(one.post("/v1/refund", &body).json()["quotas"][0]["given"], 1);
-
-    let warnings = |server: Server| {
-        server.signal("TERM");
-        let log = server.wait().1;
-        let lines =
-            log.lines().filter(|line| line.contains("every user of this machine can read this secret"));
-        lines.filter(|line| line.contains(file) && line.contains("mode=644")).count()
-    };
-    assert_eq!((warnings(one), warnings(other)), (0, 1));
 }
 
 #[test]
@@ -362,7 +200,7 @@ fn limits_given_with_the_call_are_counted_apart() {
     }
     let half = |more: Value| server.post("/v1/check", &more.to_string());
     half(json!({ "attributes": { "user": "a" }, "policy": null })).assert_problem(400, Some("policy"));
-    half(json!({ "attributes": { "user": "a" }, "receipt": 1 })).assert_problem(400, Some("receipt"));
+    half(json!({ "attributes": { "user": "a" }, "receipt": true })).assert_problem(400, Some("receipt"));
     half(json!({ "attributes": { "user": "a" }, "policy": "a" })).assert_problem(400, Some("quotas"));
     half(json!({ "attributes": { "user": "a" }, "quotas": ["5/1m"] })).assert_problem(400, Some("policy"));
     half(json!({ "attributes": {}, "policy": "a", "quotas": ["5/1m"] }))
@@ -371,7 +209,7 @@ fn limits_given_with_the_call_are_counted_apart() {
     let batch = json!({ "requests": [
         { "attributes": { "user": "bob" } },
         { "attributes": { "user": "bob" }, "policy": "x:y", "quotas": ["1/1d@first_hit"] },
-        { "attributes": { "user": "bob" }, "policy": "x", "quotas": ["1/1d@first_hit"], "receipt": true },
+        { "attributes": { "user": "bob" }, "policy": "x", "quotas": ["1/1d@first_hit"] },
         { "attributes": { "user": "bob" }, "policy": "x", "quotas": ["1/1d@first_hit"] },
         { "attributes": {} },
     ] });
@@ -381,17 +219,13 @@ fn limits_given_with_the_call_are_counted_apart() {
     let (yes, no, nothing) = (&json!(true), &json!(false), &Value::Null);
     let (policy, user) = (&json!("requests[1].policy"), &json!("requests[4].attributes.user"));
     assert_eq!(told, [(yes, nothing), (nothing, policy), (yes, nothing), (no, nothing), (nothing, user)]);
-    // By receipt they can be given back too.
-    let refund = json!({ "receipt": decisions[2]["receipt"] }).to_string();
-    let quota = server.post("/v1/refund", &refund).json()["quotas"][0].clone();
-    assert_eq!((&quota["policy"], &quota["given"]), (&json!("x:caller"), &json!(1)));
 }
 
 #[test]
 fn limits_given_with_the_call_need_the_flag() {
     let server = Server::start(&["--limit", "5/1d@first_hit"]);
     let body = r#"{"attributes": {"user": "alice"}, "policy": "a", "quotas": ["5/1m"]}"#;
-    for path in ["/v1/check", "/v1/peek"] {
+    for path in ["/v1/check", "/v1/peek", "/v1/reserve"] {
         let refused = server.post(path, body);
         refused.assert_problem(400, Some("quotas"));
         assert!(refused.json()["detail"].as_str().is_some_and(|detail| detail.contains("--caller-quotas")));

@@ -14,7 +14,7 @@ pub(crate) const POLICIES: &str = "policies:
 ";
 
 /// Operations and their requests: the port, the target, and the body or a header. They run in this order.
-const REQUESTS: [(&str, u16, &str, Input); 19] = [
+const REQUESTS: [(&str, u16, &str, Input); 24] = [
     (
         "GET /forward-auth",
         8080,
@@ -39,8 +39,35 @@ const REQUESTS: [(&str, u16, &str, Input); 19] = [
         ),
     ),
     ("POST /v1/peek", 8080, "/v1/peek", Input::Body(r#"{"attributes": {"user": "alice"}}"#)),
-    ("POST /v1/settle", 8080, "/v1/settle", Input::Body(r#"{"receipt": "RECEIPT", "cost": 1}"#)),
-    ("POST /v1/refund", 8090, "/v1/refund", Input::Body(r#"{"receipt": "RECEIPT"}"#)),
+    (
+        "POST /v1/reserve",
+        8080,
+        "/v1/reserve",
+        Input::Body(r#"{"attributes": {"user": "frank"}, "cost": 3, "expires_after": "30s"}"#),
+    ),
+    (
+        "POST /v1/reserve/batch",
+        8080,
+        "/v1/reserve/batch",
+        Input::Body(r#"{"requests": [{"attributes": {"user": "grace"}, "cost": 9}]}"#),
+    ),
+    ("POST /v1/renew", 8080, "/v1/renew", Input::Body(r#"{"hold": "HOLD"}"#)),
+    ("POST /v1/renew/batch", 8080, "/v1/renew/batch", Input::Body(r#"{"requests": [{"hold": "HOLD"}]}"#)),
+    ("POST /v1/settle", 8080, "/v1/settle", Input::Body(r#"{"hold": "HOLD", "cost": 1}"#)),
+    (
+        "POST /v1/settle/batch",
+        8080,
+        "/v1/settle/batch",
+        Input::Body(r#"{"requests": [{"hold": "HOLD", "cost": 0}]}"#),
+    ),
+    (
+        "POST /v1/refund",
+        8090,
+        "/v1/refund",
+        Input::Body(
+            r#"{"attributes": {"user": "bob"}, "version": 1, "windows": [{"policy": "users", "quota": "5/1m", "start": START}]}"#,
+        ),
+    ),
     ("POST /v1/record", 8090, "/v1/record", Input::Body(r#"{"attributes": {"user": "dave"}, "cost": 7}"#)),
     (
         "POST /v1/record/batch",
@@ -91,10 +118,10 @@ pub(crate) fn examples() -> BTreeMap<&'static str, String> {
         let address = if port == 8080 { server.public } else { server.admin };
         Connection::open(address).ask(request).body
     };
-    let receipt = || {
-        let body = r#"{"attributes": {"user": "carol"}, "cost": 3, "receipt": true}"#;
-        let decision = server.post("/v1/check", body).json();
-        decision["receipt"].as_str().unwrap().to_owned()
+    let hold = || {
+        let body = r#"{"attributes": {"user": "carol"}}"#;
+        let decision = server.post("/v1/reserve", body).json();
+        decision["hold"].as_str().unwrap().to_owned()
     };
     let examples = REQUESTS.into_iter().map(|(operation, port, target, input)| {
         let url = format!("127.0.0.1:{port}{target}");
@@ -108,12 +135,10 @@ pub(crate) fn examples() -> BTreeMap<&'static str, String> {
                 (format!("curl{shown} {url}"), request.into_bytes())
             }
             Input::Body(body) => {
-                let sent = if body.contains("RECEIPT") {
-                    body.replace("RECEIPT", &receipt())
-                } else {
-                    body.to_owned()
-                };
-                (format!("curl --json '{body}' {url}"), crate::support::post(target, &sent))
+                let sent = body.replace("START", &start.to_string());
+                let sent = if sent.contains("HOLD") { sent.replace("HOLD", &hold()) } else { sent };
+                let shown = body.replace("START", &SHOWN_START.to_string());
+                (format!("curl --json '{shown}' {url}"), crate::support::post(target, &sent))
             }
         };
         let answer = String::from_utf8(ask(port, &request)).unwrap();
@@ -131,7 +156,10 @@ fn at_fixed_times(answer: &str, start: u64) -> String {
     for (field, shown) in [("since", SHOWN_START), ("at", SHOWN_START), ("age_ms", MINUTE / 2)] {
         text = with(&text, field, |value| value.parse::<u64>().is_ok(), &shown.to_string());
     }
-    with(&text, "receipt", |value| value.len() > 40, "\"...\"")
+    for field in ["hold", "id"] {
+        text = with(&text, field, |value| value.len() > 30, "\"...\"");
+    }
+    text
 }
 
 /// Replaces each value of a field, if it is one of these.

@@ -33,8 +33,11 @@ fn advance(server: &Server, millis: u64) {
 }
 
 fn body(path: &str, cost: u32) -> String {
-    json!({ "attributes": { "user": "alice", "path": format!("/{path}") }, "cost": cost, "receipt": true })
-        .to_string()
+    json!({ "attributes": { "user": "alice", "path": format!("/{path}") }, "cost": cost }).to_string()
+}
+
+fn body_of(path: &str) -> String {
+    json!({ "attributes": { "user": "alice", "path": format!("/{path}") } }).to_string()
 }
 
 fn check(server: &Server, path: &str, cost: u32) -> Reply {
@@ -146,15 +149,19 @@ fn administrators_give_back_by_mark() {
 }
 
 #[test]
-fn receipts_settle_and_batches_count_each_kind() {
+fn holds_settle_and_batches_count_each_kind() {
     let (_folder, server) = start();
+    let settle = |name: &str, cost: u32| {
+        let hold = server.post("/v1/reserve", &body(name, 10)).json()["hold"].clone();
+        server.post("/v1/settle", &json!({ "hold": hold, "cost": cost }).to_string()).json()["quotas"][0]
+            .clone()
+    };
     for (name, _) in KINDS {
-        let receipt = check(&server, name, 10).json()["receipt"].clone();
-        let settled = server.post("/v1/settle", &json!({ "receipt": receipt, "cost": 4 }).to_string()).json();
-        assert_eq!((&settled["quotas"][0]["given"], used(&server, name)), (&json!(6), json!(4)), "{settled}");
-        let receipt = settled["receipt"].clone();
-        let refunded = server.post("/v1/refund", &json!({ "receipt": receipt }).to_string()).json();
-        assert_eq!((&refunded["quotas"][0]["given"], used(&server, name)), (&json!(4), json!(0)));
+        let settled = settle(name, 4);
+        assert_eq!((&settled["given"], used(&server, name)), (&json!(6), json!(4)), "{settled}");
+        assert_eq!((&settle(name, 13)["charged"], used(&server, name)), (&json!(3), json!(17)));
+        assert_eq!(server.admin_post("/v1/reset", &body_of(name)).status, 200);
+        assert_eq!((&settle(name, 0)["given"], used(&server, name)), (&json!(10), json!(0)));
 
         let ask = json!({ "attributes": { "user": "alice", "path": format!("/{name}") }, "cost": 8 });
         let batch =

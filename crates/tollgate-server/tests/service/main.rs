@@ -18,6 +18,8 @@ mod forwarded;
 mod grpc;
 #[path = "../support/grpc.rs"]
 mod grpc_client;
+mod holds;
+mod holds_page;
 mod hostile;
 mod http2;
 mod http_examples;
@@ -34,9 +36,9 @@ mod output;
 mod overdraft;
 mod readme;
 mod real_browser;
-mod refunds_page;
+
 mod releases;
-mod settling;
+
 mod simulate;
 mod small_files;
 #[path = "../support/mod.rs"]

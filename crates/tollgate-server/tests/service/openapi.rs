@@ -21,7 +21,12 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/v1/peek",
         "/v1/check/batch",
         "/v1/refund",
+        "/v1/reserve",
+        "/v1/reserve/batch",
+        "/v1/renew",
+        "/v1/renew/batch",
         "/v1/settle",
+        "/v1/settle/batch",
         "/v1/record",
         "/v1/record/batch",
         "/v1/reset",
@@ -149,8 +154,32 @@ fn every_field_of_an_answer_is_described() {
     assert_described(&schemas, "Problem", &full.get("/v1/check?user=bob").json());
     assert_eq!(
         schemas["ProblemReason"]["enum"],
-        json!(["store_full", "store_unavailable", "outcome_unknown", "uncountable"])
+        json!([
+            "id_conflict",
+            "hold_ended",
+            "needs_hold",
+            "store_full",
+            "store_unavailable",
+            "outcome_unknown",
+            "uncountable",
+        ])
     );
+    let body =
+        r#"{"attributes": {"user": "bob"}, "policy": "own", "quotas": ["1~in_flight", "1/1d@first_hit"]}"#;
+    let own = Server::start(&["--limit", "1/1d@first_hit", "--caller-quotas"]);
+    let reserved = own.post("/v1/reserve", body).json();
+    assert_described(&schemas, "Reservation", &reserved);
+    assert_described(&schemas, "Quota", &reserved["quotas"][1]);
+    assert_described(&schemas, "QuotaExceeded", &own.post("/v1/reserve", body).json());
+    let hold = |more: Value| {
+        let mut body = json!({ "hold": reserved["hold"] });
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body.to_string()
+    };
+    assert_described(&schemas, "RenewReply", &own.post("/v1/renew", &hold(json!({}))).json());
+    let settled = own.post("/v1/settle", &hold(json!({ "cost": 0 }))).json();
+    assert_described(&schemas, "SettleReply", &settled);
+    assert_described(&schemas, "SettledQuota", &settled["quotas"][0]);
     let reset = server.admin_post("/v1/reset", r#"{"attributes": {"user": "alice"}}"#).json();
     assert_described(&schemas, "CountsReply", &reset);
     assert_described(&schemas, "QuotaCount", &reset["quotas"][0]);

@@ -19,7 +19,7 @@ policies:
 ";
 
 fn check(kind: &str, cost: u32) -> String {
-    json!({ "attributes": { "kind": kind, "user": "hunter2" }, "cost": cost, "receipt": true }).to_string()
+    json!({ "attributes": { "kind": kind, "user": "hunter2" }, "cost": cost }).to_string()
 }
 
 #[test]
@@ -34,10 +34,9 @@ fn bytes_are_charged_until_the_budget_is_used_up() {
         assert_eq!(ask(400).json()["remaining"], remaining);
     }
     assert_eq!(ask(0).status, 429);
-    // A denial is charged. It has no receipt, so a caller cannot take it back.
+    // A denial is charged.
     let denied = ask(400);
     assert_eq!((denied.status, &denied.json()["used"]), (429, &json!(1_600)));
-    assert!(denied.json()["receipt"].is_null());
     assert_eq!(ask(0).json()["used"], 1_600);
 }
 
@@ -58,7 +57,7 @@ fn a_cost_that_is_denied_although_units_are_left_is_logged_once_without_the_key(
     let hints: Vec<&str> = log.lines().filter(|line| line.contains("although units were left")).collect();
     let [hint] = hints.as_slice() else { panic!("one line: {log}") };
     assert!(hint.contains("strict") && hint.contains("1000/1d@first_hit"), "{hint}");
-    assert!(hint.contains("docs/refunds-and-receipts.md#overdraft"), "{hint}");
+    assert!(hint.contains("docs/holds-and-refunds.md#overdraft"), "{hint}");
     assert!(!log.contains("hunter2"), "{log}");
 }
 

@@ -33,7 +33,7 @@ fn run(arguments: &[&str], stdin: impl Into<Stdio>) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// `--receipt-secret-file /dev/zero` filled the memory, and a pipe without a writer kept the start waiting for ever.
+/// `--hold-secret-file /dev/zero` filled the memory, and a pipe without a writer kept the start waiting for ever.
 #[test]
 fn a_file_that_is_not_a_regular_one_is_refused_by_every_flag() {
     let folder = tempdir().expect("a folder");
@@ -47,7 +47,7 @@ fn a_file_that_is_not_a_regular_one_is_refused_by_every_flag() {
     let stored = [&limit[..], &["--store", "rediss://user@127.0.0.1:1"]].concat();
     for file in [pipe.as_str(), "/dev/zero", &directory] {
         let commands: Vec<Vec<&str>> = vec![
-            [&limit[..], &["--receipt-secret-file", file]].concat(),
+            [&limit[..], &["--hold-secret-file", file]].concat(),
             [&limit[..], &["--tokens", file]].concat(),
             [&limit[..], &["--tls-cert", file, "--tls-key", &some]].concat(),
             [&stored[..], &["--store-password-file", file]].concat(),
@@ -66,7 +66,7 @@ fn a_file_that_is_not_a_regular_one_is_refused_by_every_flag() {
             assert!(said.contains(file), "the file is named: {command:?}: {said}");
         }
     }
-    for flag in ["--receipt-secret-file", "--store-password-file", "--identity-secret-file"] {
+    for flag in ["--hold-secret-file", "--store-password-file", "--identity-secret-file"] {
         let refusal = |file: &str| {
             run(&[&limit[..], &["--store", "redis://127.0.0.1:1", flag, file]].concat(), Stdio::null()).1
         };
@@ -102,7 +102,7 @@ fn a_file_that_is_too_large_for_a_secret_is_refused() {
     let file = file.to_str().expect("text");
     let stored = ["serve", "--limit", "5/1d", "--store", "rediss://user@127.0.0.1:1"];
     for (command, expected) in [
-        (vec!["serve", "--limit", "5/1d", "--receipt-secret-file", file], "larger than 65536 bytes"),
+        (vec!["serve", "--limit", "5/1d", "--hold-secret-file", file], "larger than 65536 bytes"),
         ([&stored[..], &["--store-password-file", file]].concat(), "larger than 65536 bytes"),
         ([&stored[..], &["--identity-secret-file", file]].concat(), "more than 4096 bytes"),
         ([&stored[..], &["--store-ca", file]].concat(), "larger than 1048576 bytes"),

@@ -24,7 +24,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   "tokens" .Values.tokensSecret
   "tls" .Values.tlsSecret
   "client-ca" .Values.clientCaSecret
-  "receipts" .Values.receiptSecret
+  "holds" .Values.holdSecret
   "identity" .Values.identitySecret
 }}
 {{- range $folder, $secret := $all }}

@@ -2,8 +2,6 @@
 
 mod changes;
 mod deciding;
-mod hold_outages;
-mod holds;
 mod kinds;
 mod outages;
 mod trials;

@@ -15,7 +15,7 @@ use tollgate_policy::{Attributes, Identity, PolicyDecision};
 use tollgate_wire::headers::{HeaderFormat, PolicyHeaders};
 
 use self::parameters::Parameters;
-use super::wire::SchemaOf;
+use super::wire::{CheckReply, SchemaOf};
 use super::{Edge, Reply};
 use crate::access::caller::Caller;
 use crate::answer::rejection::Rejection;
@@ -114,7 +114,9 @@ impl Edge {
         let attributes = (dialect.attributes)(&query)?;
         let decision = self.engine()?.check(Under::Live, &caller.asks(attributes), 1, None).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
-        let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision, None)) };
+        let Some(mut reply) = (dialect.reply)(&decision) else {
+            return Ok(self.verdict(&decision, &CheckReply::new(&decision)));
+        };
         match dialect.headers {
             Some(format) if !decision.headers().is_none() => {
                 if let Some(counted) = decision.counted() {

@@ -16,7 +16,7 @@ use tracing::warn;
 pub(super) use self::headers::NamedHeaders;
 pub(super) use self::query::{DENY, DENY_STATUSES};
 pub(super) use self::request::ALL_HEADERS;
-use super::wire::ClientDenial;
+use super::wire::{CheckReply, ClientDenial};
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
 use crate::answer::rejection::Rejection;
@@ -48,7 +48,7 @@ impl Edge {
         let decision = self.engine()?.check(Under::Version(set), &attributes, 1, None).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         if decision.is_allowed() {
-            return Ok(self.verdict(&decision, None));
+            return Ok(self.verdict(&decision, &CheckReply::new(&decision)));
         }
         Ok(self.denied_client(&decision, deny.unwrap_or_else(|| reply::deny_status(&decision))))
     }
@@ -66,9 +66,7 @@ impl Edge {
     fn denied_client(&self, decision: &PolicyDecision, status: StatusCode) -> Reply {
         let limit_headers = self.limit_headers.of(decision);
         let mut reply = reply::problem(status, &ClientDenial::new(status.as_u16(), decision, &limit_headers));
-        if let Some(counted) = decision.counted() {
-            limit_headers.write(counted, reply.headers_mut());
-        }
+        limit_headers.write_decision(decision, reply.headers_mut());
         reply
     }
 }

@@ -18,7 +18,7 @@ use super::dialects::{Content, Dialect, Parameter};
 use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
 use super::operation::{InputPlace, Operation, Success};
 use super::problem::ProblemBody;
-use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES};
+use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES, ReserveReply};
 use crate::access::listener::Listener;
 use crate::answer::trials_header::TrialsHeader;
 use crate::request::json::CostUnits;
@@ -156,6 +156,15 @@ impl<'a> Describer<'a> {
                 let denied = self.denied::<DeniedReply<'_>>();
                 let mut decided = self.denials(&denied);
                 decided.insert(ok.to_owned(), self.admitted(description));
+                return decided;
+            }
+            Success::Reservation(description) => {
+                let denied = self.denied::<DeniedReply<'_>>();
+                let mut decided = self.denials(&denied);
+                let mut admitted = self.admitted(description);
+                let schema = self.answered.subschema_for::<ReserveReply<'_>>();
+                admitted["content"] = json!({ "application/json": { "schema": schema } });
+                decided.insert(ok.to_owned(), admitted);
                 return decided;
             }
             Success::Dialect(dialect) => return self.successes_in(dialect),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyQuota, QuotaState, Source};
-use tollgate_policy::{Policy, QuotaChanges, QuotaRefund, QuotaSettlement};
+use tollgate_policy::{Policy, QuotaChanges, QuotaRefund};
 use tollgate_wire::body::{Algorithm, DecisionSource, QuotaText, WindowBody, mark};
 
 use crate::answer::rejection::Rejection;
@@ -15,9 +15,6 @@ pub(in crate::http) struct RefundReply<'a> {
     /// The version of the policies that chose the quotas.
     pub(in crate::http) version: u64,
     pub(in crate::http) quotas: Vec<RefundedQuota<'a>>,
-    /// The receipt of what is still charged, if the refund was by a receipt, which this one replaces.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) receipt: Option<String>,
 }
 
 /// The refund of one quota.
@@ -29,32 +26,6 @@ pub(in crate::http) struct RefundedQuota<'a> {
     /// Units given back.
     given: u32,
     /// Units still used; absent if `window` is `closed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    used: Option<u64>,
-}
-
-/// The result of a settlement, for the quotas that changed.
-#[derive(Serialize, JsonSchema)]
-pub(in crate::http) struct SettleReply<'a> {
-    /// The live version of the policies.
-    pub(in crate::http) version: u64,
-    pub(in crate::http) quotas: Vec<SettledQuota<'a>>,
-    /// The receipt of what is charged now, which replaces the one of the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) receipt: Option<String>,
-}
-
-/// The settlement of one quota.
-#[derive(Serialize, JsonSchema)]
-pub(in crate::http) struct SettledQuota<'a> {
-    policy: &'a str,
-    quota: QuotaText<'a>,
-    window: WindowState,
-    /// Units given back.
-    given: u32,
-    /// Units charged.
-    charged: u32,
-    /// Units used; absent if `window` is `closed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<u64>,
 }
@@ -120,25 +91,6 @@ impl<'a> RefundedQuota<'a> {
             window: if *is_open { WindowState::Open } else { WindowState::Closed },
             given: state.units(),
             used: is_open.then(|| state.used()),
-        }
-    }
-}
-
-impl<'a> SettledQuota<'a> {
-    pub(in crate::http) fn new(quota: &'a PolicyQuota, settlement: &QuotaSettlement) -> Self {
-        match settlement {
-            QuotaSettlement::Given(refund) => {
-                let RefundedQuota { policy, quota, window, given, used } = RefundedQuota::new(quota, refund);
-                Self { policy, quota, window, given, charged: 0, used }
-            }
-            QuotaSettlement::Charged(state) => Self {
-                policy: quota.policy(),
-                quota: QuotaText(quota),
-                window: WindowState::Open,
-                given: 0,
-                charged: state.units(),
-                used: Some(state.used()),
-            },
         }
     }
 }

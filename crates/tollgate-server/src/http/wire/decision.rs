@@ -18,10 +18,6 @@ pub(in crate::http) struct CheckReply<'a> {
     decision: DecisionBody<'a>,
     #[serde(flatten)]
     service: OfService<'a>,
-    /// The receipt for `/v1/settle` and `/v1/refund`; absent unless it was requested, the request is allowed, and
-    /// quotas apply.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    receipt: Option<String>,
 }
 
 /// A denial: a problem (RFC 9457) with every field of the decision.
@@ -103,8 +99,8 @@ pub(in crate::http) enum BatchEntry<'a> {
 }
 
 impl<'a> CheckReply<'a> {
-    pub(in crate::http) fn new(decision: &'a PolicyDecision, receipt: Option<String>) -> Self {
-        Self { decision: DecisionBody::of_policies(decision), service: OfService::new(decision), receipt }
+    pub(in crate::http) fn new(decision: &'a PolicyDecision) -> Self {
+        Self { decision: DecisionBody::of_policies(decision), service: OfService::new(decision) }
     }
 }
 

@@ -5,19 +5,23 @@
 mod changes;
 mod decision;
 mod health;
+mod holds;
 mod requests;
 
 use schemars::{Schema, SchemaGenerator};
 
-pub(super) use self::changes::{
-    CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota, SettleReply, SettledQuota,
-};
+pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
 pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, ClientDenial, DeniedReply};
 pub(super) use self::health::HealthReply;
+pub(super) use self::holds::{
+    HoldReply, RenewBatchReply, RenewBatchRequest, RenewEntry, RenewReply, RenewRequest, ReserveBatchReply,
+    ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply, ReserveRequest, SettleBatchReply,
+    SettleBatchRequest, SettleEntry, SettleReply, SettleRequest, asked_hold,
+};
 pub(super) use self::requests::{
     BatchEntryRequest, BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest,
-    ReceiptRequest, RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest,
-    SetRequest, SettleRequest, WrittenQuota,
+    RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest, WrittenLimit,
+    WrittenQuota,
 };
 
 /// Describes a type of the wire.

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
-use tollgate::{Mark, Quota, QuotaKind, Timestamp};
+use tollgate::{InFlight, Mark, PolicyInFlight, Quota, QuotaKind, Timestamp};
 use tollgate_policy::{Attributes, MarkedCharge};
 
 use crate::answer::rejection::Rejection;
-use crate::decide::receipts::Receipts;
 use crate::request::attributes;
 use crate::request::json::{self, CostUnits, Object, StartMillis, UsedUnits, Version, Whole};
 
@@ -30,10 +29,12 @@ macro_rules! may_bring_limits {
             /// Limits of the caller, which replace the policies, if the service allows them (`--caller-quotas`).
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = $quotas)]
-            pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
+            pub(in crate::http) quotas: Option<Vec<WrittenLimit>>,
         }
     };
 }
+
+pub(super) use may_bring_limits;
 
 may_bring_limits! {
     /// A check: attributes and cost of a request.
@@ -45,9 +46,6 @@ may_bring_limits! {
         #[serde(default)]
         #[schemars(extend("default" = 1))]
         pub(in crate::http) cost: CostUnits,
-        /// Whether to answer with a receipt for a refund.
-        #[serde(default)]
-        pub(in crate::http) receipt: bool,
     }
 }
 
@@ -84,9 +82,6 @@ may_bring_limits! {
         #[serde(default)]
         #[schemars(extend("default" = 1))]
         pub(in crate::http) cost: CostUnits,
-        /// Whether to answer with a receipt for a refund.
-        #[serde(default)]
-        pub(in crate::http) receipt: bool,
     }
 }
 
@@ -151,77 +146,38 @@ impl<'de> Deserialize<'de> for WrittenQuota {
     }
 }
 
-/// A refund: by the receipt of a check, or by attributes, version and windows. Without the scope `change`, only by a
-/// receipt.
+/// A quota or a limit in flight in its written form.
+pub(in crate::http) enum WrittenLimit {
+    Quota(Quota),
+    InFlight(InFlight),
+}
+
+impl<'de> Deserialize<'de> for WrittenLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json::Text(text) = json::Text::deserialize(deserializer)?;
+        match text.contains(PolicyInFlight::SERIES) {
+            true => text.parse().map(Self::InFlight).map_err(json::not_a_quota),
+            false => text.parse().map(Self::Quota).map_err(json::not_a_quota),
+        }
+    }
+}
+
+/// A refund: the attributes of a check, and what it charged.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend(
-    "oneOf" = [{ "required": ["receipt"] }, { "required": ["attributes", "version", "windows"] }]
-))]
 pub(in crate::http) struct RefundRequest<'a> {
-    /// `receipt` of a check, instead of attributes, version and windows.
-    #[serde(borrow, default, deserialize_with = "json::some")]
-    #[schemars(with = "SealedReceipt")]
-    pub(in crate::http) receipt: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "json::some_attributes")]
+    #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "KeyAttributes")]
-    pub(in crate::http) attributes: Option<Attributes<'a>>,
-    /// With a receipt, as in `refundByReceipt`. Otherwise units to give back to each named window, at most the used
-    /// ones; where a policy fixes the cost, that cost. Default: everything in the receipt, or 1.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "CostUnits")]
-    pub(in crate::http) cost: Option<CostUnits>,
-    /// With a receipt: the policy whose quotas are given back. Default: all.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "String")]
-    pub(in crate::http) policy: Option<Box<str>>,
-    /// With a receipt: the quota to give back; its limit is ignored. Default: all.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "String")]
-    pub(in crate::http) quota: Option<WrittenQuota>,
-    /// `version` of the check's answer.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "Version")]
-    pub(in crate::http) version: Option<Version>,
-    /// The charges to give back, of each quota at most one.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "Vec<RefundWindow>")]
-    pub(in crate::http) windows: Option<Vec<Object<RefundWindow>>>,
-}
-
-/// A refund by a receipt.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct ReceiptRequest<'a> {
-    /// `receipt` of a check.
-    #[serde(borrow)]
-    #[schemars(with = "SealedReceipt")]
-    pub(in crate::http) receipt: Cow<'a, str>,
-    /// Units to give back, at most those of the receipt, of each quota whose cost came from the request. Default:
-    /// everything, including costs that a policy fixes.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "CostUnits")]
-    pub(in crate::http) cost: Option<CostUnits>,
-    /// The policy whose quotas are given back. Default: all.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "String")]
-    pub(in crate::http) policy: Option<Box<str>>,
-    /// The quota to give back; its limit is ignored. Default: all.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "String")]
-    pub(in crate::http) quota: Option<WrittenQuota>,
-}
-
-/// A settlement: the receipt of a check, and the cost that its work turned out to have.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct SettleRequest<'a> {
-    /// `receipt` of a check, of a refund or of an earlier settlement.
-    #[serde(borrow)]
-    #[schemars(with = "SealedReceipt")]
-    pub(in crate::http) receipt: Cow<'a, str>,
-    /// The actual cost. Costs that a policy fixes do not change.
+    pub(in crate::http) attributes: Attributes<'a>,
+    /// Units to give back to each named window, at most the used ones; where a policy fixes the cost, that cost.
+    #[serde(default)]
+    #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: CostUnits,
+    /// `version` of the check's answer.
+    pub(in crate::http) version: Version,
+    /// The charges to give back, of each quota at most one.
+    #[schemars(with = "Vec<RefundWindow>")]
+    pub(in crate::http) windows: Vec<Object<RefundWindow>>,
 }
 
 /// The maximum number of limits in one request of a caller.
@@ -316,10 +272,10 @@ pub(in crate::http) struct SetRequest<'a> {
 pub(in crate::http) struct ReloadRequest {}
 
 /// Attributes of a request, with those that the live policies require.
-struct KeyAttributes;
+pub(super) struct KeyAttributes;
 
 /// Attributes of a request, whatever the policies are.
-struct AnyAttributes;
+pub(super) struct AnyAttributes;
 
 impl JsonSchema for KeyAttributes {
     fn schema_name() -> Cow<'static, str> {
@@ -351,13 +307,10 @@ impl JsonSchema for AnyAttributes {
 }
 
 /// The name of limits that a caller gives.
-struct CallerName;
+pub(super) struct CallerName;
 
 /// Limits that a caller gives.
-struct CallerQuotas;
-
-/// A receipt, which only the service can read.
-struct SealedReceipt;
+pub(super) struct CallerQuotas;
 
 impl JsonSchema for CallerName {
     fn inline_schema() -> bool {
@@ -385,20 +338,6 @@ impl JsonSchema for CallerQuotas {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let quota = json_schema!({ "type": "string" });
         json_schema!({ "type": "array", "items": quota, "minItems": 1, "maxItems": MAX_CALLER_QUOTAS })
-    }
-}
-
-impl JsonSchema for SealedReceipt {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "SealedReceipt".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1, "maxLength": Receipts::MAX })
     }
 }
 
@@ -455,7 +394,7 @@ mod tests {
         wrong(
             r#"{"attributes": {}, "costs": 1}"#,
             "costs",
-            "unknown field `costs`, expected one of `attributes`, `cost`, `receipt`, `policy`, `quotas`",
+            "unknown field `costs`, expected one of `attributes`, `cost`, `policy`, `quotas`",
         );
         wrong(r#"{"attributes": {"a": "1", "a": "2"}}"#, "attributes", "the attribute `a` is given twice");
     }

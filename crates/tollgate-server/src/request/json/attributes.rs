@@ -35,13 +35,6 @@ pub(crate) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer.deserialize_map(Pairs(PhantomData))
 }
 
-/// Like `attributes`, for an optional field.
-pub(crate) fn some_attributes<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Attributes<'a>>, D::Error> {
-    attributes(deserializer).map(Some)
-}
-
 /// A string, a boolean or a list of strings.
 struct Attribute<'a>(AttributeValue<'a>);
 

@@ -11,7 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use tollgate::{Quota, QuotaError};
 
-pub(crate) use self::attributes::{attributes, some_attributes};
+pub(crate) use self::attributes::attributes;
 use self::fault::Fault;
 
 /// The error in a body.
@@ -52,6 +52,7 @@ fn expected<'a, T: Deserialize<'a>>() -> &'static str {
     match fault::find::<Object<T>>(b"{}") {
         Some(Fault::Field { path, .. }) if path == "attributes" => r#"{"attributes": {...}}"#,
         Some(Fault::Field { path, .. }) if path == "requests" => r#"{"requests": [...]}"#,
+        Some(Fault::Field { path, .. }) if path == "hold" => r#"{"hold": "..."}"#,
         _ => "an object",
     }
 }
@@ -87,7 +88,7 @@ pub(crate) fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 /// A string, borrowed if it has no escapes.
-struct Text<'a>(Cow<'a, str>);
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -120,10 +121,12 @@ impl<'de> Deserialize<'de> for Text<'de> {
 /// A quota in its written form.
 pub(crate) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota, D::Error> {
     let Text(text) = Text::deserialize(deserializer)?;
-    // Without the text itself, which may be a misplaced secret.
-    let why =
-        |error: QuotaError| D::Error::custom(format_args!("expected a quota such as 5/1m: {}", error.kind()));
-    text.parse().map_err(why)
+    text.parse().map_err(not_a_quota)
+}
+
+/// Explains why a text is no quota, without the text itself, which may be a misplaced secret.
+pub(crate) fn not_a_quota<E: Error>(error: QuotaError) -> E {
+    E::custom(format_args!("expected a quota such as 5/1m: {}", error.kind()))
 }
 
 /// A whole number from 0 to `MAX`. As in JSON Schema, `2.0` is one.

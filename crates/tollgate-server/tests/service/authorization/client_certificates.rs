@@ -7,8 +7,7 @@ use rcgen::SanType;
 use serde_json::{Value, json};
 
 use super::{
-    ALL_SCOPES, OPERATIONS, Operation, POLICIES, Principal, assert_published, expected, new_token,
-    on_listener, request,
+    ALL_SCOPES, OPERATIONS, Operation, POLICIES, Principal, assert_published, expected, new_token, request,
 };
 use crate::certificates::{Authority, Client, Identity};
 use crate::support::folder::Folder;
@@ -184,9 +183,8 @@ fn a_certificate_is_a_principal_by_its_alternative_names() {
     for (principal, client) in &clients {
         for (listener, address) in [("checks", server.public), ("admin", server.admin)] {
             for operation in &OPERATIONS {
-                let operation = on_listener(operation, listener);
                 let Operation { method, path, headers, body, .. } = operation;
-                let headers = [&["Host: evil.example", "Connection: close"], *headers].concat();
+                let headers = [&["Host: evil.example", "Connection: close"], &headers[..]].concat();
                 let request = request(method, path, &headers, body);
                 let (status, said) = client.ask(address, &request).expect("an answer comes");
                 // No principal has a token, so there is none to ask for.

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use super::{
     ALICE, ALL_SCOPES, Concerns, OPERATIONS, POLICIES, Principal, ask, assert_published, expected, new_token,
-    on_listener,
 };
 use crate::support::Server;
 use crate::support::folder::Folder;
@@ -105,7 +104,6 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
         for (listener, address) in listeners {
             for operation in &OPERATIONS {
                 cells += 1;
-                let operation = on_listener(operation, listener);
                 let cell =
                     format!("{} {} {} on {listener}", principal.name, operation.method, operation.path);
                 // Any name will do where principals are asked, and for metrics.

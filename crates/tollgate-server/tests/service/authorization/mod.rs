@@ -115,17 +115,13 @@ const ADMIN: &[&str] = &["admin"];
 
 const READ: &[&str] = &["read"];
 
-/// Callers may refund only by a receipt, and this is not one.
-const REFUND_BY_CALLER: Operation =
-    operation("POST", "/v1/refund", REFUND, PUBLIC, &["check"], Concerns::Nonsense);
-
 /// What a proxy asks about.
 const fn forwarded(method: &'static str) -> Operation {
     let asked = operation(method, "/forward-auth", "", PUBLIC, &["check"], Concerns::Search);
     Operation { headers: FORWARD, ..asked }
 }
 
-const OPERATIONS: [Operation; 30] = {
+const OPERATIONS: [Operation; 35] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -136,15 +132,20 @@ const OPERATIONS: [Operation; 30] = {
         forwarded("POST"),
         operation("POST", "/v1/peek", ALICE, PUBLIC, &["peek"], Search),
         operation("POST", "/v1/refund", REFUND, ADMIN, &["change"], Search),
-        // This is not a receipt, so nobody can settle it.
+        operation("POST", "/v1/reserve", ALICE, PUBLIC, &["check"], Search),
+        operation("POST", "/v1/reserve/batch", BATCH, PUBLIC, &["check"], SearchInBatch),
+        // This is not a hold, so nobody can renew or settle it.
+        operation("POST", "/v1/renew", r#"{"hold": "none"}"#, PUBLIC, &["check"], Concerns::Nonsense),
         operation(
             "POST",
             "/v1/settle",
-            r#"{"receipt": "none", "cost": 1}"#,
+            r#"{"hold": "none", "cost": 1}"#,
             PUBLIC,
             &["check"],
             Concerns::Nonsense,
         ),
+        operation("POST", "/v1/renew/batch", r#"{"requests": []}"#, PUBLIC, &["check"], Concerns::Nonsense),
+        operation("POST", "/v1/settle/batch", r#"{"requests": []}"#, PUBLIC, &["check"], Concerns::Nonsense),
         operation("POST", "/v1/record", ALICE, ADMIN, &["change"], Search),
         operation("POST", "/v1/record/batch", BATCH, ADMIN, &["change"], SearchInBatch),
         operation("POST", "/v1/reset", ALICE, ADMIN, &["change"], Search),
@@ -181,12 +182,6 @@ struct Principal {
 }
 
 const ALL_SCOPES: &[&str] = &["check", "peek", "change", "read", "metrics", "policies"];
-
-/// Returns this operation on that listener.
-fn on_listener<'a>(operation: &'a Operation, listener: &str) -> &'a Operation {
-    let is_by_caller = operation.path == REFUND_BY_CALLER.path && listener == "checks";
-    if is_by_caller { &REFUND_BY_CALLER } else { operation }
-}
 
 /// Returns the status of a cell, and of the request in a batch.
 fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u16, u16) {

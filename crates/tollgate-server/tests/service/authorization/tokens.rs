@@ -14,9 +14,9 @@ use super::{ALICE, POLICIES, ask, new_token};
 use crate::support::folder::Folder;
 use crate::support::{EVERY_LINE, Server, tollgate, until};
 
-/// A receipt proves that somebody was admitted, not that its bearer may use the policy.
+/// A hold proves that somebody was admitted, not that its bearer may use the policy.
 #[test]
-fn accepts_a_receipt_only_from_principals_that_may_use_its_policy() {
+fn accepts_a_hold_only_from_principals_that_may_use_its_policy() {
     let folder = Folder::new();
     let token = |name, policy: &str| new_token(name, &["--scope", "check,peek", "--policy", policy]);
     let ((search, search_line), (login, login_line)) = (token("web", "search"), token("form", "login"));
@@ -26,13 +26,20 @@ fn accepts_a_receipt_only_from_principals_that_may_use_its_policy() {
         let bearer = format!("Authorization: Bearer {token}");
         ask(server.public, "POST", path, &["Host: x", &bearer], body)
     };
-    let asked = r#"{"attributes": {"name": "search", "key": "alice"}, "cost": 5, "receipt": true}"#;
-    let receipt = post("/v1/check", &search, asked).json()["receipt"].clone();
-    let refund = json!({ "receipt": receipt }).to_string();
+    let asked = r#"{"attributes": {"name": "search", "key": "alice"}, "cost": 5}"#;
+    post("/v1/reserve", &login, asked).assert_problem(403, None);
+    let hold = post("/v1/reserve", &search, asked).json()["hold"].clone();
+    let (renew, settle) = (json!({ "hold": hold }), json!({ "hold": hold, "cost": 0 }));
     let used = || post("/v1/peek", &search, ALICE).json()["used"].clone();
-    post("/v1/refund", &login, &refund).assert_problem(403, None);
-    assert_eq!(used(), 5);
-    assert_eq!(post("/v1/refund", &search, &refund).status, 200);
+    for (path, body) in [("/v1/renew", &renew), ("/v1/settle", &settle)] {
+        post(path, &login, &body.to_string()).assert_problem(403, None);
+        let batch = json!({ "requests": [body] }).to_string();
+        let refused = post(&format!("{path}/batch"), &login, &batch).json();
+        assert!(refused.to_string().contains(r#""status":403"#), "{refused}");
+        assert_eq!(used(), 5);
+    }
+    assert_eq!(post("/v1/renew", &search, &renew.to_string()).json()["status"], "renewed");
+    assert_eq!(post("/v1/settle", &search, &settle.to_string()).json()["status"], "settled");
     assert_eq!(used(), 0);
 }
 
@@ -47,9 +54,7 @@ fn limits_of_callers_need_the_right_to_the_policy_of_their_name() {
     let post =
         |path: &str, body: &Value| ask(server.public, "POST", path, &["Host: x", &bearer], &body.to_string());
     let limits = |policy: &str| json!({ "attributes": { "key": "alice" }, "policy": policy, "quotas": ["5/1d@first_hit"] });
-    let mut asked = limits("search");
-    asked["receipt"] = true.into();
-    let allowed = post("/v1/check", &asked).json();
+    let allowed = post("/v1/reserve", &limits("search")).json();
     assert_eq!((&allowed["policy"], &allowed["used"]), (&json!("search:caller"), &json!(1)));
     assert_eq!(post("/v1/peek", &limits("search")).json()["used"], 1);
     for (path, policy) in [("/v1/check", "login"), ("/v1/peek", "login"), ("/v1/check", "sear")] {
@@ -57,8 +62,11 @@ fn limits_of_callers_need_the_right_to_the_policy_of_their_name() {
     }
     let both = post("/v1/check/batch", &json!({ "requests": [limits("login"), limits("search")] })).json();
     assert_eq!((&both["decisions"][0]["status"], &both["decisions"][1]["used"]), (&json!(403), &json!(2)));
-    // Its receipt belongs to the same name.
-    assert_eq!(post("/v1/refund", &json!({ "receipt": allowed["receipt"] })).status, 200);
+    // Its hold belongs to the same name.
+    assert_eq!(
+        post("/v1/settle", &json!({ "hold": allowed["hold"], "cost": 0 })).json()["status"],
+        "settled"
+    );
     assert_eq!(post("/v1/peek", &limits("search")).json()["used"], 1);
 }
 

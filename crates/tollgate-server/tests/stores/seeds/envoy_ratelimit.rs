@@ -421,7 +421,7 @@ fn invalid_settings_stop_the_start() {
     let secret = folder.join("secret").to_str().expect("a path in UTF-8").to_owned();
     fs::write(&secret, "0123456789abcdef0123456789abcdef").expect("a file can be written");
     let needless =
-        [("--answers", "rlaas"), ("--trusted-proxy", "10.0.0.0/8"), ("--receipt-secret-file", &secret)];
+        [("--answers", "rlaas"), ("--trusted-proxy", "10.0.0.0/8"), ("--hold-secret-file", &secret)];
     for (flag, value) in needless {
         let said = refused(&[], &[&import[..], &[flag, value]].concat());
         let expected =

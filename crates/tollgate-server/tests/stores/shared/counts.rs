@@ -165,38 +165,37 @@ fn a_key_without_a_count_affects_no_other_key() {
 }
 
 #[test]
-fn receipts_records_and_limits_of_callers_are_shared() {
+fn holds_records_and_limits_of_callers_are_shared() {
     for software in [Software::Redis, Software::Valkey] {
         let store = servers::Server::start(software);
         let secret = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared-secret");
         std::fs::write(&secret, "0123456789abcdef0123456789abcdef").expect("it can be written");
-        let more = ["--caller-quotas", "--receipt-secret-file", secret.to_str().expect("a path in UTF-8")];
+        let more = ["--caller-quotas", "--hold-secret-file", secret.to_str().expect("a path in UTF-8")];
         let (one, other) = (serve(&store, "5/1d@staggered", &more), serve(&store, "5/1d@staggered", &more));
-        let asked = json!({ "attributes": { "user": "alice" }, "cost": 3, "receipt": true });
-        let receipt = one.post("/v1/check", &asked.to_string()).json()["receipt"].clone();
+        let asked = json!({ "attributes": { "user": "alice" }, "cost": 3 });
+        let hold = one.post("/v1/reserve", &asked.to_string()).json()["hold"].clone();
         assert_eq!(other.admin_post("/v1/record", ALICE).json()["quotas"][0]["used"], 4);
-        let refund = json!({ "receipt": receipt }).to_string();
-        let refunded = other.post("/v1/refund", &refund).json()["quotas"][0].clone();
-        assert_eq!(
-            (&refunded["given"], &refunded["used"], &refunded["window"]),
-            (&json!(3), &json!(1), &json!("open"))
-        );
-        // At most what is used.
-        assert_eq!(one.post("/v1/refund", &refund).json()["quotas"][0]["given"], 1);
+        let settle = json!({ "hold": hold, "cost": 0 }).to_string();
+        let used = || one.post("/v1/peek", ALICE).json()["used"].clone();
+        // The second time, it is the first answer.
+        for process in [&other, &one] {
+            let settled = process.post("/v1/settle", &settle).json();
+            assert_eq!((&settled["status"], &settled["quotas"][0]["given"]), (&json!("settled"), &json!(3)));
+            assert_eq!(used(), 1);
+        }
 
-        let mut limits =
+        let limits =
             json!({ "attributes": { "user": "alice" }, "policy": "default", "quotas": ["2/1d@staggered"] });
-        limits["receipt"] = true.into();
         let body = limits.to_string();
-        let first = one.post("/v1/check", &body);
+        let first = one.post("/v1/reserve", &body);
         assert_eq!(
             (first.status, other.post("/v1/check", &body).status, one.post("/v1/check", &body).status),
             (200, 200, 429)
         );
-        let refund = json!({ "receipt": first.json()["receipt"] }).to_string();
-        assert_eq!(other.post("/v1/refund", &refund).json()["quotas"][0]["given"], 1);
+        let settle = json!({ "hold": first.json()["hold"], "cost": 0 }).to_string();
+        assert_eq!(other.post("/v1/settle", &settle).json()["quotas"][0]["given"], 1);
         assert_eq!(other.post("/v1/check", &body).status, 200);
-        assert_eq!(one.post("/v1/peek", ALICE).json()["used"], 0, "they never meet counters of policies");
+        assert_eq!(used(), 1, "they never meet counters of policies");
         let keys: Vec<String> = store.command(["KEYS", "*"]);
         assert!(keys.iter().any(|key| key.starts_with("tollgate:1:default%3Acaller:")), "{keys:?}");
     }

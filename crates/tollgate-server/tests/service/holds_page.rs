@@ -1,4 +1,4 @@
-//! Every command of `docs/refunds-and-receipts.md` and `docs/limits-in-a-call.md`, in the order of the pages.
+//! Every command of `docs/holds-and-refunds.md` and `docs/limits-in-a-call.md`, in the order of the pages.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -9,27 +9,27 @@ use crate::support::folder::Folder;
 use crate::support::shell::{self, Curl};
 use crate::support::{Server, quotas};
 
-const COSTS: &str = include_str!("../../../../docs/refunds-and-receipts.md");
+const COSTS: &str = include_str!("../../../../docs/holds-and-refunds.md");
 const ASKING: &str = include_str!("../../../../docs/limits-in-a-call.md");
 const POLICIES: &str = include_str!("../../../../docs/policies.md");
 
 /// Plays the commands of a section on this service, and returns the answers. A variable keeps what `sed` leaves.
 fn played(section: &str, server: &Server) -> Vec<Value> {
-    let mut receipt = None::<String>;
+    let mut hold = None::<String>;
     let mut answers = Vec::new();
     for block in blocks(section).into_iter().filter(|block| block.language == "sh") {
         let command = block.text.trim();
-        let kept = command.strip_prefix("receipt=$(");
+        let kept = command.strip_prefix("hold=$(");
         let asked = kept.map_or(command, |kept| kept.split(" | sed ").next().expect("a first part"));
-        let asked = match &receipt {
-            Some(receipt) => asked.replace("'$receipt'", receipt),
+        let asked = match &hold {
+            Some(hold) => asked.replace("'$hold'", hold),
             None => asked.to_owned(),
         };
         let reply = Curl::parse(&asked).send(server);
         assert_eq!(reply.status, 200, "{asked}: {}", reply.json());
         let answer = reply.json();
         if kept.is_some() {
-            receipt = answer["receipt"].as_str().map(str::to_owned);
+            hold = answer["hold"].as_str().map(str::to_owned);
         }
         answers.push(answer);
     }
@@ -51,17 +51,28 @@ fn sections(page: &str) -> Vec<&str> {
 
 #[test]
 fn the_commands_about_costs_answer_as_their_page_says() {
-    let [settling, refunds, receipts, records, overdraft, envoy] = sections(COSTS)[..] else {
+    let [settling, in_flight, statuses, ids, sealed, records, overdraft, envoy] = sections(COSTS)[..] else {
         panic!("other sections")
     };
 
     let answers = shell::within_a_minute(|| played(settling, &start(COSTS, settling)));
-    let [_, settled] = &answers[..] else { panic!("a check and a settlement") };
-    assert_eq!([&quotas(settled)[0]["given"], &quotas(settled)[0]["used"]], [600, 400], "{settled}");
+    let [_, settled] = &answers[..] else { panic!("a reservation and a settlement") };
+    assert_eq!(
+        (&settled["status"], &quotas(settled)[0]["given"]),
+        (&json!("settled"), &json!(600)),
+        "{settled}"
+    );
 
-    let answers = shell::within_a_minute(|| played(refunds, &start(COSTS, refunds)));
-    let [_, refunded] = &answers[..] else { panic!("a check and a refund") };
-    assert_eq!(quotas(refunded)[0]["given"], 3, "{refunded}");
+    let folder = Folder::new();
+    let file = blocks(in_flight).into_iter().find(|block| block.language == "yaml").expect("a file");
+    let server = Server::start(&["--config", &folder.write("tollgate.yaml", file.text)]);
+    let answers = played(in_flight, &server);
+    let [reserved, renewed, settled] = &answers[..] else { panic!("a hold from its beginning to its end") };
+    assert_eq!(
+        (&reserved["expires_after_ms"], &renewed["expires_after_ms"]),
+        (&json!(20_000), &json!(20_000))
+    );
+    assert_eq!(*settled, json!({ "status": "settled", "quotas": [] }));
 
     let [answer] = &played(records, &start(COSTS, records))[..] else { panic!("a record") };
     assert_eq!(quotas(answer)[0]["used"], 3, "{answer}");
@@ -76,7 +87,7 @@ fn the_commands_about_costs_answer_as_their_page_says() {
     assert_eq!((reported.status, &quotas(&reported.json())[0]["used"]), (200, &json!(150_000)));
     denied.assert_problem(429, None);
 
-    for section in [receipts, envoy] {
+    for section in [statuses, ids, sealed, envoy] {
         assert!(blocks(section).iter().all(|block| block.language != "sh"), "commands that nobody plays");
     }
 }

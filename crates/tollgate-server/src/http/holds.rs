@@ -1,0 +1,218 @@
+//! Holds: reserve, renew and settle, each alone and in batches.
+//!
+//! Whatever has become of a hold is an answer with the status 200, because its caller has to act on it: a renewal may say
+//! `lost`, and a settlement `expired`. Only a request that is wrong itself is a problem, such as an id that belongs to
+//! another hold.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use tollgate::StoreError;
+use tollgate_policy::{CheckError, PolicyDecision, PolicyHold, RenewAnswer, ReserveAnswer, SettleAnswer};
+
+use super::wire::{
+    BatchRequest, HoldReply, RenewBatchReply, RenewBatchRequest, RenewEntry, RenewReply, RenewRequest,
+    ReserveBatchReply, ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply, ReserveRequest,
+    SettleBatchReply, SettleBatchRequest, SettleEntry, SettleReply, SettleRequest, asked_hold,
+};
+use super::{Edge, Reply, reply};
+use crate::access::caller::{Caller, OtherPolicy};
+use crate::answer::rejection::Rejection;
+use crate::net::body;
+use crate::request::json::{self, Object};
+
+impl Edge {
+    pub(super) async fn reserve(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let body = body::read(request, &self.budget).await?;
+        let ReserveRequest { attributes, cost, units, expires_after, id, policy, quotas } =
+            json::read(&body)?;
+        let limits = self.asking.limits(policy, quotas)?;
+        let asked = asked_hold(cost, units, expires_after, id);
+        let answer = self.engine()?.reserve(limits, &caller.asks(attributes), asked).await;
+        let (decision, hold) = self.reserved(answer, "attributes").await?;
+        Ok(self.verdict(&decision, &ReserveReply::new(&decision, hold)))
+    }
+
+    pub(super) async fn reserve_batch(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let version = request.version();
+        let body = body::read(request, &self.budget).await?;
+        let ReserveBatchRequest { requests } = json::read(&body)?;
+        BatchRequest::check_length(requests.len())?;
+        // A sealed hold is about as long as a decision.
+        let held =
+            self.budget.for_batch(version, 2 * requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let engine = self.engine()?;
+        let each = requests.into_iter().enumerate().map(async |(index, Object(request))| {
+            let ReserveEntryRequest { attributes, cost, units, expires_after, id, policy, quotas } = request;
+            let place = format!("requests[{index}]");
+            let limits = self.asking.limits(policy, quotas).map_err(|rejection| rejection.within(&place))?;
+            let asked = asked_hold(cost, units, expires_after, id);
+            let answer = engine.reserve(limits, &caller.asks(attributes), asked).await;
+            self.reserved(answer, &format!("{place}.attributes")).await
+        });
+        let decided: Vec<Result<_, Rejection>> = all(each.collect()).await;
+        let (mut decisions, mut holds) = (Vec::new(), Vec::new());
+        for result in decided {
+            let (decision, hold) = match result {
+                Ok((decision, hold)) => (Ok(decision), hold),
+                Err(rejection) => (Err(rejection), None),
+            };
+            decisions.push(decision);
+            holds.push(hold);
+        }
+        let entries = decisions.iter().zip(holds).map(|(decision, hold)| match decision {
+            Ok(decision) => ReserveEntry::Decision(ReserveReply::new(decision, hold)),
+            Err(rejection) => ReserveEntry::Rejection(rejection.clone()),
+        });
+        let mut reply = reply::json(StatusCode::OK, &ReserveBatchReply { decisions: entries.collect() });
+        reply.held = held;
+        Ok(reply)
+    }
+
+    pub(super) async fn renew(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let body = body::read(request, &self.budget).await?;
+        let RenewRequest { hold } = json::read(&body)?;
+        let hold = self.opened(caller, &hold, "hold")?;
+        let renewed = renewed(self.engine()?.renew(&hold).await)?;
+        Ok(reply::json(StatusCode::OK, &renewed))
+    }
+
+    pub(super) async fn renew_batch(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let version = request.version();
+        let body = body::read(request, &self.budget).await?;
+        let RenewBatchRequest { requests } = json::read(&body)?;
+        BatchRequest::check_length(requests.len())?;
+        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let engine = self.engine()?;
+        let each = requests.iter().enumerate().map(async |(index, Object(RenewRequest { hold }))| {
+            let hold = self.opened(caller, hold, &format!("requests[{index}].hold"))?;
+            renewed(engine.renew(&hold).await)
+        });
+        let renewals = all(each.collect()).await.into_iter().map(|renewed| match renewed {
+            Ok(renewed) => RenewEntry::Renewal(renewed),
+            Err(rejection) => RenewEntry::Rejection(rejection),
+        });
+        let mut reply = reply::json(StatusCode::OK, &RenewBatchReply { renewals: renewals.collect() });
+        reply.held = held;
+        Ok(reply)
+    }
+
+    pub(super) async fn settle(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let body = body::read(request, &self.budget).await?;
+        let SettleRequest { hold, cost } = json::read(&body)?;
+        let hold = self.opened(caller, &hold, "hold")?;
+        let answer = settled(self.engine()?.settle(&hold, cost.units()).await)?;
+        Ok(reply::json(StatusCode::OK, &SettleReply::new(&answer)?))
+    }
+
+    pub(super) async fn settle_batch(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let version = request.version();
+        let body = body::read(request, &self.budget).await?;
+        let SettleBatchRequest { requests } = json::read(&body)?;
+        BatchRequest::check_length(requests.len())?;
+        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let engine = self.engine()?;
+        let each = requests.iter().enumerate().map(async |(index, Object(SettleRequest { hold, cost }))| {
+            let hold = self.opened(caller, hold, &format!("requests[{index}].hold"))?;
+            settled(engine.settle(&hold, cost.units()).await)
+        });
+        let answers: Vec<Result<SettleAnswer, Rejection>> = all(each.collect()).await;
+        let settlements = answers.iter().map(|answer| {
+            match answer.as_ref().map_err(Rejection::clone).and_then(SettleReply::new) {
+                Ok(settled) => SettleEntry::Settlement(settled),
+                Err(rejection) => SettleEntry::Rejection(rejection),
+            }
+        });
+        let mut reply = reply::json(StatusCode::OK, &SettleBatchReply { settlements: settlements.collect() });
+        reply.held = held;
+        Ok(reply)
+    }
+
+    /// Seals the hold of a reservation. `attributes` is the field that its attributes come from.
+    async fn reserved(
+        &self,
+        answer: Result<ReserveAnswer, CheckError>,
+        attributes: &str,
+    ) -> Result<(PolicyDecision, Option<HoldReply>), Rejection> {
+        let (decision, hold, repeated) = match answer {
+            Ok(ReserveAnswer::Decided { decision, hold, is_repeated }) => (decision, hold, is_repeated),
+            Ok(ReserveAnswer::Conflict) => return Err(Rejection::id_conflict("id")),
+            Ok(ReserveAnswer::Ended) => return Err(Rejection::hold_ended("id")),
+            Err(error) => return Err(Rejection::check(&error, attributes)),
+        };
+        let Some(hold) = hold else { return Ok((decision, None)) };
+        let Some(sealed) = self.asking.hold_seal.seal(&hold) else {
+            // Nobody could name it, so it ends at once.
+            let _ = self.engine()?.settle(&hold, 0).await;
+            return Err(Rejection::bad_field(attributes, "the keys are too long for a hold"));
+        };
+        let (id, expires_after_ms) = (hold.id().to_string(), hold.length().millis());
+        Ok((decision, Some(HoldReply { hold: sealed, id, expires_after_ms, repeated })))
+    }
+
+    /// Opens a hold, if the caller may use all its policies.
+    fn opened(&self, caller: &Caller, hold: &str, field: &str) -> Result<PolicyHold, Rejection> {
+        let hold = self.asking.hold_seal.open(hold);
+        let hold = hold.map_err(|error| Rejection::bad_field(field, error.to_string()))?;
+        let mut policies = hold.policies();
+        match policies.all(|policy| caller.may_touch(policy)) {
+            true => {
+                drop(policies);
+                Ok(hold)
+            }
+            false => Err(OtherPolicy.into()),
+        }
+    }
+}
+
+fn renewed(answer: Result<RenewAnswer, StoreError>) -> Result<RenewReply, Rejection> {
+    RenewReply::new(answer.map_err(|error| Rejection::store(&error))?)
+}
+
+fn settled(answer: Result<SettleAnswer, StoreError>) -> Result<SettleAnswer, Rejection> {
+    answer.map_err(|error| Rejection::store(&error))
+}
+
+/// Waits for all of them at once, so that a shared store gets them together. There are at most as many as a batch has.
+async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut futures: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        let mut waiting = futures.iter_mut().zip(&mut outputs).filter(|(_, output)| output.is_none());
+        waiting.by_ref().for_each(|(future, output)| {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                *output = Some(value);
+            }
+        });
+        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
