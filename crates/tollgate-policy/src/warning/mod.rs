@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{CountDenied, MANUAL, Quota, QuotaKind, WindowLength};
+use tollgate::{CountDenied, InFlight, MANUAL, PolicyInFlight, Quota, QuotaKind, WindowLength};
 
 use self::client_choice::chosen_by_client;
 use self::kind_choice::doubtful_kind;
@@ -147,6 +147,12 @@ pub enum WarningKind {
         /// The cost of a request.
         cost: u32,
     },
+    /// A limit in flight that is only tried out, with no limit next to it that takes units.
+    #[error("{in_flight} is only tried out, and a trial takes no units: it finds none in flight")]
+    InFlightOnTrial {
+        /// The limit.
+        in_flight: InFlight,
+    },
     /// One attribute where two were meant.
     #[error("`{name}` is one attribute with a comma in its name; a list such as [user, ip] is several")]
     CommaInName {
@@ -200,6 +206,7 @@ impl Warning {
             WarningKind::UnrelatedClients { .. } => "unrelated-clients",
             WarningKind::ClientChoosesLimits { .. } => "client-chooses-limits",
             WarningKind::OverdraftOfFixedCost { .. } => "overdraft-of-fixed-cost",
+            WarningKind::InFlightOnTrial { .. } => "in-flight-on-trial",
             WarningKind::CommaInName { .. } => "comma-in-name",
             WarningKind::JoinedValues { .. } => "joined-values",
         }
@@ -264,6 +271,9 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
         {
             warn(policy.at, WarningKind::OverdraftOfFixedCost { cost });
         }
+        if let Some(in_flight) = on_trial_alone(policy) {
+            warn(policy.at, WarningKind::InFlightOnTrial { in_flight: in_flight.in_flight() });
+        }
         for kind in doubtful(&policy.quotas, &policy.cost) {
             warn(policy.at, kind);
         }
@@ -291,6 +301,17 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
 /// Returns the first policy that comes before it and matches everything that it matches.
 fn hidden_by<'a>(policy: &'a Policy, earlier: &OverlapIndex<'a>) -> Option<&'a Policy> {
     earlier.covering(policy).filter(|other| other.name != policy.name).min_by_key(|other| other.at)
+}
+
+/// Returns the first limit in flight that is on trial in a list without one that takes units.
+fn on_trial_alone(policy: &Policy) -> Option<&PolicyInFlight> {
+    let mut lists = [&policy.quotas].into_iter().chain(policy.overrides.iter().flat_map(|over| &over.lists));
+    lists.find_map(|list| match (policy.mode, &list.enforced.in_flight) {
+        (Mode::Off, _) => None,
+        (Mode::Shadow, in_flight) => in_flight.as_ref().or(list.candidates.in_flight.as_ref()),
+        (Mode::Enforce, Some(_)) => None,
+        (Mode::Enforce, None) => list.candidates.in_flight.as_ref(),
+    })
 }
 
 fn doubtful(quotas: &QuotaLists, cost: &Cost) -> Vec<WarningKind> {
