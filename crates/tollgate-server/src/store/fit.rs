@@ -59,6 +59,10 @@ enum MisfitReason {
          keep them apart, or charge slot by slot with `across_slots: reserve` (`--store-across-slots reserve`)"
     )]
     Apart { other: Box<str> },
+    #[error(
+        "it limits units in flight, and the key layout `{layout}`, which is another system's, has no holds"
+    )]
+    InFlight { layout: KeyLayout },
 }
 
 /// The properties of a store that decide which policies it can count.
@@ -194,7 +198,10 @@ impl StoreFit {
     /// Returns why a policy cannot be counted, alone or together with earlier ones.
     fn reason<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<MisfitReason> {
         let in_layout = self.layout.as_ref().and_then(|layout| {
-            unwritable(layout, policy)
+            let in_flight = || MisfitReason::InFlight { layout: layout.clone() };
+            (policy.has_in_flight() && policy.mode() != Mode::Off)
+                .then(in_flight)
+                .or_else(|| unwritable(layout, policy))
                 .or_else(|| shared_by_quotas(layout, policy))
                 .or_else(|| self.scattered(policy))
                 .or_else(|| shared_with_policy(layout, policy, earlier))
@@ -226,7 +233,12 @@ impl StoreFit {
     /// Returns an earlier policy that may decide on the same request, with counters in another slot.
     fn apart<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<MisfitReason> {
         let decides = |policy: &Policy| {
-            policy.mode() == Mode::Enforce && enforced(policy).any(|quotas| !quotas.is_empty())
+            let limits_in_flight = || {
+                let mut in_overrides = policy.overrides().iter().flat_map(Override::in_flight).flatten();
+                policy.in_flight().is_some() || in_overrides.next().is_some()
+            };
+            let counts = enforced(policy).any(|quotas| !quotas.is_empty()) || limits_in_flight();
+            policy.mode() == Mode::Enforce && counts
         };
         if !decides(policy) {
             return None;

@@ -641,3 +641,64 @@ fn no_control_character_reaches_the_terminal() {
         assert!(is_plain(&said) && is_plain(&error), "{said:?} {error:?}");
     }
 }
+
+/// A check cannot end a hold, so a file that needs one has to be found out before its requests fail.
+#[test]
+fn limits_in_flight_are_explained() {
+    let text = "policies:
+  - { name: tokens, match: { path: /v1/* }, key: [user], quotas: [1000/1m, 20~in_flight:30s], candidate: 5~in_flight }
+  - { name: runs, match: { path: /v1/* }, key: global, quotas: 2~in_flight }
+";
+    let file = file("in-flight.yaml", text);
+    let (status, said, _) =
+        run("explain", &file, &["user=alice", "path=/v1/x", "--at", "1970-01-01T00:00:00Z"]);
+    assert_eq!(status, Some(0), "{said}");
+    for line in [
+        "a hold is allowed if a unit in flight is free and the quota has room; a check is refused with needs_hold, \
+         because `tokens`, `runs` limit units in flight (at 1970-01-01T00:00:00Z)",
+        "  holds 1 of 20~in_flight:30s; at most 20 at once",
+        "  compares with 1 of 5~in_flight; at most 5 at once (candidate)",
+        "  holds 1 of 2~in_flight; at most 2 at once",
+    ] {
+        assert!(said.lines().any(|other| other == line), "{line}\n{said}");
+    }
+    let (_, said, _) = run("explain", &file, &["user=alice", "path=/v1/x", "--json"]);
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(report["outcome"], "hold");
+    assert_eq!(report["policies"][0]["in_flight"], json!({ "written": "20~in_flight:30s", "limit": 20 }));
+    assert_eq!(report["policies"][0]["trials"][0]["in_flight"]["limit"], 5);
+
+    let file =
+        self::file("none-in-flight.yaml", "policies: [{ name: no, key: [user], quotas: 0~in_flight }]");
+    let (_, said, _) = run("explain", &file, &["user=alice"]);
+    assert!(said.starts_with("denied: the limit of `no` is 0, and everything is denied"), "{said}");
+}
+
+/// Keys of another system have no place for holds, and holds of several keys need several slots of a Cluster.
+#[test]
+fn limits_in_flight_need_a_store_that_has_holds() {
+    let text = "policies:
+  - { name: tokens, key: [user], quotas: 20~in_flight }
+  - { name: runs, key: [path], quotas: 2~in_flight }
+";
+    let file = file("in-flight-store.yaml", text);
+    let check = |arguments: &[&str]| {
+        let (status, said, _) = run("check-config", &file, arguments);
+        (status, said)
+    };
+    assert_eq!(check(&[]).0, Some(0));
+    let (status, said) =
+        check(&["--store-layout", "limit:{policy}:{user}:{windows}:{window}", "--store", "redis://x"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("policy `tokens` cannot be counted: it limits units in flight, and the key layout"),
+        "{said}"
+    );
+    let (status, said) = check(&["--store", "redis+cluster://x"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("policy `runs` cannot be counted: one request may match it and policy `tokens`"),
+        "{said}"
+    );
+    assert_eq!(check(&["--store", "redis+cluster://x", "--store-across-slots", "reserve"]).0, Some(0));
+}

@@ -7,7 +7,9 @@ use jiff::tz::TimeZone;
 use tollgate::{CalendarUnit, WindowLength};
 use tollgate_policy::Printable;
 
-use super::report::{ChargeReport, ExplainReport, PathReport, PolicyReport, QuotasFrom, WindowReport};
+use super::report::{
+    ChargeReport, ExplainReport, InFlightReport, PathReport, PolicyReport, QuotasFrom, WindowReport,
+};
 
 /// Prints the outcome first, then the policies that count the request, then the others.
 impl fmt::Display for ExplainReport<'_> {
@@ -52,18 +54,31 @@ impl fmt::Display for PolicyReport<'_> {
         if self.has_two_lists {
             f.write_str("  has other quotas for each reading of the path: both apply, and the lower limit of a window\n")?;
         }
-        if self.charges.is_empty() && self.trials.is_empty() && self.counts.is_some() {
+        let is_empty = self.charges.is_empty() && self.trials.is_empty() && self.in_flight.is_none();
+        if is_empty && self.counts.is_some() {
             writeln!(f, "  unlimited")?;
         }
         for charge in &self.charges {
             writeln!(f, "  takes {charge}")?;
         }
+        if let Some(in_flight) = &self.in_flight {
+            writeln!(f, "  holds {in_flight}")?;
+        }
         for trial in &self.trials {
             for charge in &trial.charges {
                 writeln!(f, "  tries {charge} ({})", trial.kind)?;
             }
+            if let Some(in_flight) = &trial.in_flight {
+                writeln!(f, "  compares with {in_flight} ({})", trial.kind)?;
+            }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for InFlightReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1 of {}; at most {} at once", self.written, self.limit)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The report on a request: its outcome, and the effect of each policy or the reason why it has none.
 
 use serde::Serialize;
-use tollgate::{Anchor, Charge, CountDenied, QuotaKind, Timestamp, WindowLength};
+use tollgate::{Anchor, Charge, CountDenied, InFlightCharge, QuotaKind, Timestamp, WindowLength};
 use tollgate_policy::{
     Attributes, Condition, Conditions, Config, MatchedPolicies, Mode, NoKey, Outcome, Policies, Policy,
     PolicyKind, Refusal, SentReading, Test, Texts, TrialKind, Value, View,
@@ -61,8 +61,19 @@ pub(super) struct PolicyReport<'a> {
     pub(super) has_two_lists: bool,
     /// The charges that decide, all or nothing with those of all policies.
     pub(super) charges: Vec<ChargeReport>,
+    /// The limit in flight, of which a hold takes a unit together with the charges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) in_flight: Option<InFlightReport>,
     /// The trials that are counted after the decision.
     pub(super) trials: Vec<TrialReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct InFlightReport {
+    /// As it is written: `20~in_flight`.
+    pub(super) written: String,
+    /// The most units that are live at once.
+    pub(super) limit: u32,
 }
 
 #[derive(PartialEq, Serialize)]
@@ -75,6 +86,9 @@ pub(super) struct QuotasFrom {
 pub(super) struct TrialReport {
     pub(super) kind: &'static str,
     pub(super) charges: Vec<ChargeReport>,
+    /// The limit in flight that a hold is compared with, and that takes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) in_flight: Option<InFlightReport>,
 }
 
 #[derive(Serialize)]
@@ -161,6 +175,19 @@ impl<'a> Request<'a, '_> {
                 if let Some(charge) = self.never_passing() {
                     return ("deny", why_it_never_passes(&charge));
                 }
+                let mut limits = matched.in_flight(1).map(|charge| charge.in_flight());
+                if let Some(nothing) = limits.find(|limit| limit.in_flight().limit() == 0) {
+                    let policy = nothing.policy();
+                    return (
+                        "deny",
+                        format!("denied: the limit of `{policy}` is 0, and everything is denied"),
+                    );
+                }
+                let in_flight: Vec<&str> =
+                    matched.in_flight(1).map(|charge| charge.in_flight().policy()).collect();
+                if !in_flight.is_empty() {
+                    return ("hold", needs_hold(&in_flight, matched.enforced().count()));
+                }
                 let message = match (
                     matched.enforced().count(),
                     matched.enforced().filter(is_overdraft).count(),
@@ -228,6 +255,7 @@ impl<'a> Request<'a, '_> {
             quotas_from: Vec::new(),
             has_two_lists: false,
             charges: Vec::new(),
+            in_flight: None,
             trials: Vec::new(),
         };
         if report.because.is_empty()
@@ -351,6 +379,9 @@ impl<'a> Request<'a, '_> {
         report.quotas_from.dedup();
         let enforced = matched.enforced().filter(|charge| charge.counter().quota().policy() == policy.name());
         report.charges = enforced.map(|charge| self.charge(&charge)).collect();
+        let mut in_flight = matched.in_flight(1);
+        report.in_flight =
+            in_flight.find(|charge| charge.in_flight().policy() == policy.name()).map(InFlightReport::from);
         let trials = matched.trials().filter(|trial| trial.policy().name() == policy.name());
         report.trials = trials
             .map(|trial| TrialReport {
@@ -359,6 +390,7 @@ impl<'a> Request<'a, '_> {
                     TrialKind::Candidate => "candidate",
                 },
                 charges: trial.charges().map(|charge| self.charge(&charge)).collect(),
+                in_flight: trial.in_flight(1).map(InFlightReport::from),
             })
             .collect();
     }
@@ -384,6 +416,28 @@ impl<'a> Request<'a, '_> {
             zone: quota.zone().map(str::to_owned),
         }
     }
+}
+
+impl From<InFlightCharge<'_>> for InFlightReport {
+    fn from(charge: InFlightCharge<'_>) -> Self {
+        let in_flight = charge.in_flight().in_flight();
+        Self { written: in_flight.to_string(), limit: in_flight.limit() }
+    }
+}
+
+/// Returns what is said of a request that meets limits in flight of these policies, and so many quotas.
+fn needs_hold(policies: &[&str], quotas: usize) -> String {
+    let names: Vec<String> = policies.iter().map(|name| format!("`{name}`")).collect();
+    let (names, verb) = (names.join(", "), if policies.len() == 1 { "limits" } else { "limit" });
+    let room = match quotas {
+        0 => String::new(),
+        1 => " and the quota has room".to_owned(),
+        count => format!(" and all {count} quotas have room"),
+    };
+    format!(
+        "a hold is allowed if a unit in flight is free{room}; a check is refused with needs_hold, because {names} {verb} \
+         units in flight"
+    )
 }
 
 fn is_overdraft(charge: &Charge<'_>) -> bool {
