@@ -87,10 +87,7 @@ impl Gate {
     }
 
     pub(crate) fn cost(&self, head: Head<'_>) -> u32 {
-        match &self.cost {
-            Cost::Fixed(cost) => *cost,
-            Cost::Of(cost) => cost(head),
-        }
+        self.cost.of(head)
     }
 
     /// The result for a request: `Err` is the reply to one that is not admitted. Boxed, so that admitted requests move

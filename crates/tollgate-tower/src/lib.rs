@@ -88,6 +88,7 @@ mod outcome;
 #[cfg(feature = "policy")]
 mod policy_engine;
 mod reply;
+mod request_hold;
 mod reservation;
 mod response_work;
 mod route;
@@ -104,9 +105,10 @@ pub use self::attributes::{AttributeError, AttributeSource, AttributeSources, Re
 pub use self::denial::Denial;
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
-pub use self::in_flight::{HeldBody, HeldResponseFuture, InFlightLayer, LimitInFlight, RequestHold};
+pub use self::in_flight::{HeldBody, HeldResponseFuture, InFlightLayer, LimitInFlight};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};
 pub use self::reply::ReplyBody;
+pub use self::request_hold::RequestHold;
 pub use self::reservation::Reservation;
 pub use self::route::RouteErrorKind;
 pub use self::rule::{OnInvalid, OnMissing, OnStoreError, Rule};

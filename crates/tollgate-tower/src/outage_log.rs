@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::iter;
 
-use tollgate::{QuotaState, QuotaStates, Source, StoreError};
+use tollgate::{HoldPlace, QuotaState, QuotaStates, Source, StoreError};
 use tollgate_wire::outage::{OutageLine, Outages};
 use tracing::warn;
 
@@ -27,12 +27,29 @@ impl OutageLog {
     /// Notes the outcome for a request.
     pub(crate) fn note(&self, decided: &RequestOutcome) {
         match decided {
-            RequestOutcome::Failed(error) if error.is_outage() => self.failed(Some(error)),
+            RequestOutcome::Failed(error) => self.note_error(error),
             decided => {
                 if let Some(counted) = decided.counted() {
                     self.decided(counted);
                 }
             }
+        }
+    }
+
+    /// Notes an error of the store.
+    pub(crate) fn note_error(&self, error: &StoreError) {
+        if error.is_outage() {
+            self.failed(Some(error));
+        }
+    }
+
+    /// Notes the answer to a request for a hold, which is counted there.
+    pub(crate) fn answered(&self, place: HoldPlace) {
+        match place {
+            HoldPlace::Store => {
+                self.outages.answered(|line| line.log(Some(&self.rule)));
+            }
+            HoldPlace::Process | HoldPlace::Nowhere => self.failed(None),
         }
     }
 

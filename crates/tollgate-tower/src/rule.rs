@@ -277,6 +277,15 @@ impl Rule {
     }
 }
 
+impl Cost {
+    pub(crate) fn of(&self, head: Head<'_>) -> u32 {
+        match self {
+            Self::Fixed(cost) => *cost,
+            Self::Of(cost) => cost(head),
+        }
+    }
+}
+
 impl RuleLimiter {
     /// The quotas that are counted, where they are the same for every request.
     pub(crate) fn quotas(&self) -> &[PolicyQuota] {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::setup::RequestHold;
+use crate::request_hold::RequestHold;
 
 pin_project! {
     /// The body of a response whose request is in flight until it has ended, failed or been dropped.
@@ -19,7 +19,7 @@ pin_project! {
 }
 
 impl<B> HeldBody<B> {
-    pub(super) const fn new(inner: B, hold: Option<RequestHold>) -> Self {
+    pub(crate) const fn new(inner: B, hold: Option<RequestHold>) -> Self {
         Self { inner, hold }
     }
 }

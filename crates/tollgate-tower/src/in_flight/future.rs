@@ -1,6 +1,7 @@
 //! The future of a response.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -13,7 +14,8 @@ use tollgate::Clock;
 use tower_service::Service;
 
 use super::body::HeldBody;
-use super::setup::{HoldRuling, RequestHold, Setup};
+use super::setup::{HoldRuling, InFlightRequest, Setup};
+use crate::gate::DenialMark;
 use crate::head::Head;
 use crate::key::BoxFuture;
 use crate::reply::ReplyBody;
@@ -24,7 +26,7 @@ pin_project! {
     /// # Cancel safety
     ///
     /// If it is dropped, its request is not in flight any more, unless the handler has kept the
-    /// [`RequestHold`](crate::RequestHold).
+    /// [`RequestHold`](crate::RequestHold). If a shared store was being asked, the keeper ends the hold that it may have.
     #[must_use = "futures do nothing unless polled"]
     pub struct HeldResponseFuture<S, B>
     where
@@ -39,9 +41,9 @@ pin_project! {
     #[project = Stage]
     #[project_replace = Replaced]
     enum State<S, B, F> {
-        /// Waiting for the extractor; holds the service to call.
+        /// Waiting for the extractor or the store; holds the service to call.
         Waiting { ruling: BoxFuture<'static, (Parts, HoldRuling)>, body: B, service: S },
-        Calling { #[pin] future: F, hold: Option<RequestHold> },
+        Calling { #[pin] future: F, admitted: InFlightRequest },
         Refused { reply: Box<Response<Bytes>> },
         Done,
     }
@@ -51,23 +53,20 @@ impl<S, B> HeldResponseFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    pub(super) fn calling(future: S::Future, hold: Option<RequestHold>) -> Self {
-        Self { state: State::Calling { future, hold } }
+    pub(super) fn calling(future: S::Future, admitted: InFlightRequest) -> Self {
+        Self { state: State::Calling { future, admitted } }
     }
 
     pub(super) fn refused(reply: Box<Response<Bytes>>) -> Self {
         Self { state: State::Refused { reply } }
     }
 
-    /// A request whose extractor has to wait. The service is ready.
+    /// A request whose extractor or store has to wait. The service is ready.
     pub(super) fn waiting<C: Clock + 'static>(setup: Arc<Setup<C>>, request: Request<B>, service: S) -> Self {
         let (parts, body) = request.into_parts();
         let ruling = Box::pin(async move {
             let request = Request::from_parts(parts, ());
-            let head = Head::from(&request);
-            let identity = setup.extractor.extract(head).await;
-            let ruling = setup.decide(head, &identity);
-            drop(identity);
+            let ruling = setup.decide(Head::from(&request)).await;
             (request.into_parts().0, ruling)
         });
         Self { state: State::Waiting { ruling, body, service } }
@@ -91,18 +90,23 @@ where
                         state.as_mut().project_replace(State::Done)
                     {
                         state.set(match ruling {
-                            Ok(hold) => {
-                                hold.clone().map(|hold| parts.extensions.insert(hold));
+                            Ok(admitted) => {
+                                admitted.hold.clone().map(|hold| parts.extensions.insert(hold));
                                 let future = service.call(Request::from_parts(parts, body));
-                                State::Calling { future, hold }
+                                State::Calling { future, admitted }
                             }
                             Err(reply) => State::Refused { reply },
                         });
                     }
                 }
-                Stage::Calling { future, hold } => {
-                    let response = ready!(future.poll(context))?;
-                    let hold = hold.take();
+                Stage::Calling { future, admitted } => {
+                    let mut response = ready!(future.poll(context))?;
+                    let InFlightRequest { hold, told } = mem::take(admitted);
+                    if let Some((limit_headers, counted)) = told
+                        && response.extensions().get::<DenialMark>().is_none()
+                    {
+                        limit_headers.write(&counted, response.headers_mut());
+                    }
                     return Poll::Ready(Ok(response.map(|body| HeldBody::new(body, hold))));
                 }
                 Stage::Refused { .. } => {

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate::{Clock, InFlight, InFlightLimiter, MemoryStore, PolicyInFlight, SystemClock};
+use tollgate::{Clock, HoldLimiter, InFlight, InFlightLimiter, MemoryStore, PolicyInFlight, SystemClock};
+use tollgate_wire::headers::{HeaderFormats, LimitHeaders};
 use tower_layer::Layer;
 
 use super::service::LimitInFlight;
-use super::setup::Setup;
+use super::setup::{LayerLimiter, Setup};
+use crate::head::Head;
 use crate::key::KeyExtractor;
-use crate::rule::{OnInvalid, OnMissing};
-use crate::warning::Warnings;
+use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError};
 
 /// A layer that limits how many requests of a key are in flight at once.
 ///
@@ -21,13 +22,18 @@ use crate::warning::Warnings;
 /// handler then keeps a clone of the [`RequestHold`](crate::RequestHold) in the request's extensions for as long as the
 /// connection lives.
 ///
-/// The unit is in this process. It is free on every way out, also if the handler panics or its future is dropped, so none
-/// leaks, and none has to expire.
+/// By default, the unit is in this process. It is free on every way out, also if the handler panics or its future is
+/// dropped, so none leaks, and none has to expire. [`shared`](Self::shared) counts in a store that other processes share;
+/// there, units of a process that dies are free once its holds have expired.
+///
+/// If the limiter has quotas, a request is charged its [cost](Self::cost_of), an estimate, in the same step. The handler
+/// may [set](crate::RequestHold::set_cost) the actual cost, which is settled when the request ends. Quotas deny as those
+/// of a [`RateLimitLayer`](crate::RateLimitLayer) do, and responses have their headers.
 ///
 /// A request without a key is answered 400 unless [`on_missing`](Self::on_missing) says something else, and one with an
 /// invalid key 400 or 401. If the memory has no room for another key, the answer is 503.
 ///
-/// For quotas, put a [`RateLimitLayer`](crate::RateLimitLayer) around this layer or inside it. The outer one decides
+/// A [`RateLimitLayer`](crate::RateLimitLayer) around this layer or inside it decides separately. The outer one decides
 /// first: requests that a `RateLimitLayer` denies need not be in flight, and requests that are denied here have been
 /// charged by a layer around this one.
 ///
@@ -58,6 +64,35 @@ impl InFlightLayer {
     }
 }
 
+impl InFlightLayer {
+    /// Creates a layer over a store that other processes may share. It limits units in flight, charges quotas, or both.
+    ///
+    /// If a client leaves while the store is asked, the limiter's keeper ends the hold that the store may have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{HoldKeeper, Limiter, MemoryStore, Quota};
+    /// use tollgate_tower::{InFlightLayer, key::Global};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (keeper, task) = HoldKeeper::new(tokio::time::sleep);
+    /// tokio::spawn(task);
+    /// // Instead of the memory store, a store in Redis.
+    /// let tokens = Limiter::builder("tokens").quota(Quota::per_minute(100_000));
+    /// let tokens = tokens.build_shared_in_flight("20~in_flight:30s".parse()?, MemoryStore::new(), &keeper)?;
+    /// let layer = InFlightLayer::shared(tokens, Global).cost(4_000);
+    /// # let _ = layer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn shared(limiter: HoldLimiter, key: impl KeyExtractor + 'static) -> Self {
+        Self::over(LayerLimiter::Shared(limiter), key)
+    }
+}
+
 impl<C: Clock> InFlightLayer<C> {
     /// Creates a layer whose counts are in this store. Layers over one store share those of one policy name, which is
     /// `default` for an [`InFlight`] alone; denials show it.
@@ -67,14 +102,50 @@ impl<C: Clock> InFlightLayer<C> {
         store: MemoryStore<C>,
         key: impl KeyExtractor + 'static,
     ) -> Self {
-        let setup = Setup {
-            limiter: InFlightLimiter::with_store(in_flight, store),
-            extractor: Arc::new(key),
-            on_missing: OnMissing::BadRequest,
-            on_invalid: OnInvalid::AsFound,
-            warnings: Arc::new(Warnings::default()),
-        };
-        Self { setup: Arc::new(setup) }
+        Self::with_limiter(InFlightLimiter::with_store(in_flight, store), key)
+    }
+
+    /// Creates a layer over this limiter, which counts in this process and may have quotas.
+    #[must_use]
+    pub fn with_limiter(limiter: InFlightLimiter<C>, key: impl KeyExtractor + 'static) -> Self {
+        Self::over(LayerLimiter::InProcess(limiter), key)
+    }
+
+    fn over(limiter: LayerLimiter<C>, key: impl KeyExtractor + 'static) -> Self {
+        Self { setup: Arc::new(Setup::new(limiter, Arc::new(key))) }
+    }
+
+    /// Sets the units that quotas are charged for a request; one by default.
+    ///
+    /// # Panics
+    ///
+    /// If the limiter has no quotas.
+    #[must_use]
+    pub fn cost(self, cost: u32) -> Self {
+        self.with_cost(Cost::Fixed(cost))
+    }
+
+    /// Estimates the units that quotas are charged for a request from its head, such as its `content-length`. Clients
+    /// choose what is in it: bound the estimate, and let the handler [set](crate::RequestHold::set_cost) the actual cost.
+    ///
+    /// # Panics
+    ///
+    /// If the limiter has no quotas.
+    #[must_use]
+    pub fn cost_of(self, cost: impl Fn(Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
+        self.with_cost(Cost::Of(Arc::new(cost)))
+    }
+
+    fn with_cost(self, cost: Cost) -> Self {
+        assert!(!self.setup.limiter.quotas().is_empty(), "a cost has no effect without quotas");
+        Self { setup: Arc::new(Setup { cost, ..self.setup.copy() }) }
+    }
+
+    /// Sets the format of the headers of quotas, or none.
+    #[must_use]
+    pub fn header_format(self, formats: impl Into<HeaderFormats>) -> Self {
+        let limit_headers = Arc::new(LimitHeaders::new(formats, self.setup.limiter.quotas()));
+        Self { setup: Arc::new(Setup { limit_headers, ..self.setup.copy() }) }
     }
 
     /// Sets the answer to a request without a key. [`OnMissing::Skip`] admits it without a limit.
@@ -87,6 +158,13 @@ impl<C: Clock> InFlightLayer<C> {
     #[must_use]
     pub fn on_invalid(self, on_invalid: OnInvalid) -> Self {
         Self { setup: Arc::new(Setup { on_invalid, ..self.setup.copy() }) }
+    }
+
+    /// Sets the answer while a shared store fails; 503 by default. A request that is admitted has no
+    /// [`RequestHold`](crate::RequestHold).
+    #[must_use]
+    pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
+        Self { setup: Arc::new(Setup { on_store_error, ..self.setup.copy() }) }
     }
 }
 

@@ -15,4 +15,3 @@ pub use self::body::HeldBody;
 pub use self::future::HeldResponseFuture;
 pub use self::layer::InFlightLayer;
 pub use self::service::LimitInFlight;
-pub use self::setup::RequestHold;

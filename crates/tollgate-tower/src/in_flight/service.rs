@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::{fmt, mem};
 
 use http::{Request, Response};
-use tollgate::{Answer, Clock, SystemClock};
+use tollgate::{Clock, SystemClock};
 use tower_service::Service;
 
 use super::body::HeldBody;
@@ -16,8 +16,8 @@ use crate::reply::ReplyBody;
 
 /// A service whose requests in flight are limited, made by [`InFlightLayer`](crate::InFlightLayer).
 ///
-/// Readiness is the inner service's; the instance polled ready is the one called. If the extractor has to wait, the
-/// future takes the inner service and leaves a clone, which must become ready again.
+/// Readiness is the inner service's; the instance polled ready is the one called. If the extractor or the store has to
+/// wait, the future takes the inner service and leaves a clone, which must become ready again.
 pub struct LimitInFlight<S, C = SystemClock> {
     inner: S,
     setup: Arc<Setup<C>>,
@@ -54,15 +54,10 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let head = Head::from(&request);
-        let ruling = match self.setup.extractor.extract(head) {
-            Answer::Now(identity) => Some(self.setup.decide(head, &identity)),
-            Answer::Later(_) => None,
-        };
-        match ruling {
-            Some(Ok(hold)) => {
-                hold.clone().map(|hold| request.extensions_mut().insert(hold));
-                HeldResponseFuture::calling(self.inner.call(request), hold)
+        match self.setup.decide_at_once(Head::from(&request)) {
+            Some(Ok(admitted)) => {
+                admitted.hold.clone().map(|hold| request.extensions_mut().insert(hold));
+                HeldResponseFuture::calling(self.inner.call(request), admitted)
             }
             Some(Err(reply)) => HeldResponseFuture::refused(reply),
             None => {

@@ -4,6 +4,7 @@ mod after;
 mod answers;
 mod connections;
 mod crowd;
+mod holds;
 mod in_flight;
 mod keys;
 #[cfg(all(feature = "jwt", feature = "policy", feature = "tonic"))]
