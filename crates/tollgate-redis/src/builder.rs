@@ -165,7 +165,7 @@ impl RedisStoreBuilder {
     /// If settings contradict each other, or certificates are invalid.
     pub fn validate(&self) -> Result<(), SettingsError> {
         self.check_identity()?;
-        self.settings.clone().check(script::TEXT).map(drop)
+        self.settings.clone().check(script::TEXTS).map(drop)
     }
 
     /// Refuses a secret for digests if a layout writes keys without digests.
@@ -186,8 +186,9 @@ impl RedisStoreBuilder {
     ///
     /// Outside of a Tokio runtime.
     pub fn build(mut self) -> Result<RedisStore, SettingsError> {
-        let (key, is_cluster) = (self.names().unused(), self.settings.url.is_cluster());
-        self.settings.rights = Some(Rights::of_counting(&key, is_cluster));
+        let (names, is_cluster) = (self.names(), self.settings.url.is_cluster());
+        self.settings.rights =
+            Some(Rights::of_counting(&names.unused(), is_cluster, names.of_holds().is_ok()));
         self.build_without_rights()
     }
 
@@ -206,7 +207,7 @@ impl RedisStoreBuilder {
         let timeout = self.settings.timeout;
         let names = self.names();
         let place = self.settings.url.place();
-        let topology = Topology::start(self.settings, script::TEXT)?;
+        let topology = Topology::start(self.settings, script::TEXTS)?;
         let denials = Denials::new(self.local_denials);
         Ok(RedisStore::new(topology, &place, timeout, names, denials, self.across_slots))
     }

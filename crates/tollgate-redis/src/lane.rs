@@ -320,7 +320,7 @@ mod tests {
 
     fn entry(counters: usize) -> WaitingRequest {
         let keys = (0..counters).map(|key| key.to_string().into_bytes().into()).collect();
-        let request = Request { shapes: smallvec![], keys };
+        let request = Request { hold: None, shapes: smallvec![], keys };
         WaitingRequest { slot: ClusterSlot(0), request, waiter: Waiter::new(instant()).0 }
     }
 

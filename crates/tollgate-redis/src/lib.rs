@@ -29,6 +29,11 @@
 //! `{prefix}:1:{policy}:{windows}:{{identity}}`, for example `shop:1:default:1m:{xXvTx0caa3RWc8NUkisk5w}`, with the
 //! [identity](KeyIdentity) as a digest, or plain on request. It expires a second after its window.
 //!
+//! A limit in flight is a sorted set, `{prefix}:1:{policy}:~in_flight:{{identity}}`, with a member for each unit of a
+//! [hold](tollgate::HoldStep) and the time at which it ends. The record of a hold is a string,
+//! `{prefix}:1::~hold:{{digest}}`, under a digest of its id; on a Cluster it is in the slot of the hold's first key:
+//! `{prefix}:1::~hold.{digest}:{{identity}}`. Both expire a second after the last end.
+//!
 //! To share counters with another system on the same server, use a [`KeyLayout`].
 //!
 //! # How a request flows
@@ -56,6 +61,9 @@
 //!
 //! A charge with an unknown outcome, because no reply came in time, is never sent again
 //! ([`StoreError::may_have_charged`](tollgate::StoreError::may_have_charged)): it was counted once or not at all.
+//!
+//! A step on a hold carries an id, so its caller may repeat it after an unknown outcome. The store itself repeats only
+//! what undoes a part of a hold [across slots](AcrossSlots::Reserve).
 //!
 //! A denied key is denied again without asking the server until the window ends, for at most a second. Such answers
 //! have the source [`Local`](tollgate::Source::Local). They use each request's own limit and cost. The process drops a

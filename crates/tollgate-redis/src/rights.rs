@@ -13,10 +13,13 @@ pub(crate) struct Rights {
     calls: Calls,
 }
 
+/// So many commands are needed without holds.
+const COUNTING: usize = 10;
+
 impl Rights {
     /// Returns the commands of counting, on a key that does not exist.
-    pub(crate) fn of_counting(key: &[u8], is_cluster: bool) -> Self {
-        let commands: [(&'static str, &[&[u8]]); 10] = [
+    pub(crate) fn of_counting(key: &[u8], is_cluster: bool, has_holds: bool) -> Self {
+        let commands: [(&'static str, &[&[u8]]); 18] = [
             // It is about the command behind it, which here has no key.
             ("ASKING", &[]),
             ("TIME", &[]),
@@ -28,8 +31,18 @@ impl Rights {
             ("PEXPIRETIME", &[key]),
             ("PTTL", &[key]),
             ("DEL", &[key]),
+            // Of holds.
+            ("PEXPIREAT", &[key, b"no number"]),
+            ("ZADD", &[key, b"no number", b"0"]),
+            ("ZCARD", &[key]),
+            ("ZCOUNT", &[key, b"0", b"0"]),
+            ("ZMSCORE", &[key, b"0"]),
+            ("ZPOPMIN", &[key, b"0"]),
+            ("ZRANGE", &[key, b"0", b"0"]),
+            ("ZREM", &[key, b"0"]),
         ];
-        let needed: Vec<_> = commands.into_iter().skip(usize::from(!is_cluster)).collect();
+        let needed = if has_holds { &commands[..] } else { &commands[..COUNTING] };
+        let needed = &needed[usize::from(!is_cluster)..];
         let written: Vec<Command> =
             needed.iter().map(|(name, arguments)| command(name).args(*arguments)).collect();
         Self { names: needed.iter().map(|(name, _)| *name).collect(), calls: Calls::of_each(&written) }

@@ -54,6 +54,12 @@ impl RedisStore {
         self.names().head().into_owned()
     }
 
+    /// Returns whether the store has holds: not under the layout of another system.
+    #[must_use]
+    pub fn has_holds(&self) -> bool {
+        self.names().of_holds().is_ok()
+    }
+
     /// Returns the part of a counter's name that may be shown: what comes before the identity.
     #[must_use]
     pub fn without_identity<'n>(&self, name: &'n [u8]) -> &'n [u8] {

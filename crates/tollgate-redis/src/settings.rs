@@ -101,8 +101,8 @@ pub(crate) struct CheckedSettings {
     pub(crate) look_ups: LookUps,
     /// Replies that came after their deadline, of all servers.
     pub(crate) late_replies: Arc<AtomicU64>,
-    /// The text of the script that servers must have.
-    pub(crate) script: &'static str,
+    /// The texts of the scripts that servers must have.
+    pub(crate) scripts: &'static [&'static str],
 }
 
 impl Settings {
@@ -128,7 +128,10 @@ impl Settings {
     /// # Errors
     ///
     /// If certificates or keys are unfit, or parts contradict each other.
-    pub(crate) fn check(self, script: &'static str) -> Result<Arc<CheckedSettings>, SettingsError> {
+    pub(crate) fn check(
+        self,
+        scripts: &'static [&'static str],
+    ) -> Result<Arc<CheckedSettings>, SettingsError> {
         if self.url.user.is_some() && self.url.password.is_none() {
             return Err(SettingsError::PasswordMissing);
         }
@@ -146,6 +149,6 @@ impl Settings {
         let (look_ups, late_replies) = Default::default();
         let (password, sentinel_password) = (self.url.password.clone(), self.sentinel_password.clone());
         let credentials = Arc::new(Credentials::new(password, sentinel_password, tls));
-        Ok(Arc::new(CheckedSettings { settings: self, credentials, look_ups, late_replies, script }))
+        Ok(Arc::new(CheckedSettings { settings: self, credentials, look_ups, late_replies, scripts }))
     }
 }

@@ -13,7 +13,6 @@ use super::{CommitterInner, Deadlines, MergedRequests};
 use crate::calls::Calls;
 use crate::lane::{ApartCounters, Driver};
 use crate::node::Node;
-use crate::script;
 use crate::slot::ClusterSlot;
 use crate::time::instant;
 use crate::topology::Divisible;
@@ -65,7 +64,7 @@ impl CommitterInner {
         let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
         let mut call = Calls::default();
         call.hold(under_way.clone());
-        script::encode(&merged.groups(0, &entries), None, &mut call);
+        merged.encode(0, &entries, None, &mut call);
         let (topology, last) = (&self.topology, deadlines.last());
         let replied = async {
             match refused {

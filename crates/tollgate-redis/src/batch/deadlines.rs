@@ -98,7 +98,7 @@ mod tests {
         let begun = instant();
         let entry = |deadline| {
             let (waiter, awaited) = Waiter::new(deadline);
-            let request = Request { shapes: smallvec![], keys: smallvec![] };
+            let request = Request { hold: None, shapes: smallvec![], keys: smallvec![] };
             (WaitingRequest { slot: ClusterSlot(0), request, waiter }, awaited)
         };
         let ((first, mut awaited), (second, _)) = (entry(begun + timeout), entry(begun + timeout + apart));
@@ -129,7 +129,7 @@ mod tests {
         let millis = Duration::from_millis;
         let begun = instant();
         let (waiter, mut awaited) = Waiter::new(begun + millis(20));
-        let request = Request { shapes: smallvec![], keys: smallvec![] };
+        let request = Request { hold: None, shapes: smallvec![], keys: smallvec![] };
         let mut entries = [WaitingRequest { slot: ClusterSlot(0), request, waiter }];
         let mut deadlines = Deadlines::of(&entries, millis(20)).unwrap();
         let waiting = tokio::spawn(async move {

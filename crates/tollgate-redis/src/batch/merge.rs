@@ -9,12 +9,13 @@ use std::ops::Range;
 use smallvec::{SmallVec, smallvec};
 use tollgate::StoreError;
 
+use crate::calls::Calls;
 use crate::error::RedisError;
 use crate::node::Node;
 use crate::resp::RespValue;
 use crate::script::{self, Group, Reply, Request, ScriptAnswer};
 use crate::slot::ClusterSlot;
-use crate::time::{Instant, instant};
+use crate::time::{Instant, Probable, instant};
 use crate::waiter::WaitingRequest;
 
 /// The requests of a batch, in the order in which they are taken.
@@ -27,10 +28,12 @@ pub(crate) struct MergedRequests {
     parts: SmallVec<[SlotCall; 1]>,
 }
 
-/// The requests of one call: on a Cluster, those of one slot.
+/// The requests of one call: on a Cluster, those of one slot. Steps on holds are another script's, so they are calls of
+/// their own.
 #[derive(Debug, Clone)]
 struct SlotCall {
     slot: ClusterSlot,
+    are_holds: bool,
     /// The range of its runs.
     runs: Range<usize>,
 }
@@ -47,7 +50,8 @@ impl MergedRequests {
         let (mut runs, mut parts) = (SmallVec::<[Range<usize>; 1]>::new(), SmallVec::<[SlotCall; 1]>::new());
         for (place, index) in order.iter().enumerate() {
             let WaitingRequest { slot, request, .. } = &entries[*index];
-            let is_next = parts.last().is_none_or(|part| part.slot != *slot);
+            let are_holds = request.hold.is_some();
+            let is_next = parts.last().is_none_or(|part| (part.slot, part.are_holds) != (*slot, are_holds));
             match runs.last_mut() {
                 Some(run)
                     if !is_next && request.merges() && *request == entries[order[run.start]].request =>
@@ -57,7 +61,7 @@ impl MergedRequests {
                 _ => runs.push(place..place + 1),
             }
             if is_next {
-                parts.push(SlotCall { slot: *slot, runs: runs.len() - 1..runs.len() });
+                parts.push(SlotCall { slot: *slot, are_holds, runs: runs.len() - 1..runs.len() });
             }
             if let Some(part) = parts.last_mut() {
                 part.runs.end = runs.len();
@@ -84,11 +88,29 @@ impl MergedRequests {
         firsts.next().is_none_or(|keys| firsts.all(|others| others == keys))
     }
 
+    /// Writes the call of this part.
+    pub(crate) fn encode(
+        &self,
+        place: usize,
+        entries: &[WaitingRequest],
+        probable: Option<Probable>,
+        calls: &mut Calls,
+    ) {
+        if self.parts[place].are_holds {
+            // No two of them are taken as one.
+            let requests: SmallVec<[&Request; 4]> =
+                self.runs(place).map(|run| self.first(&run, entries)).collect();
+            script::encode_holds(&requests, calls);
+        } else {
+            script::encode(&self.groups(place, entries), probable, calls);
+        }
+    }
+
     /// One group for all runs of this part with the same shapes and the same number of requests.
     pub(crate) fn groups<'a>(&self, place: usize, entries: &'a [WaitingRequest]) -> SmallVec<[Group<'a>; 1]> {
         let mut groups = SmallVec::<[Group<'a>; 1]>::new();
         for run in self.runs(place) {
-            let Request { shapes, keys } = self.first(&run, entries);
+            let Request { shapes, keys, .. } = self.first(&run, entries);
             let times = run.len();
             match groups.last_mut() {
                 Some(group) if group.times == times && group.shapes == shapes.as_slice() => {

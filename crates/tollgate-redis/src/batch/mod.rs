@@ -36,7 +36,7 @@ use crate::calls::Calls;
 use crate::error::RedisError;
 use crate::lane::{Batch, Driver, Lane, Next};
 use crate::node::{Exchange, Node, Sender};
-use crate::script::{self, Request};
+use crate::script::Request;
 use crate::slot::ClusterSlot;
 use crate::time::{CallTime, Instant, Probable, instant};
 use crate::topology::Topology;
@@ -254,7 +254,7 @@ impl SentBatch {
     fn calls(&self) -> Calls {
         let mut calls = Calls::default();
         for place in 0..self.merged.parts() {
-            script::encode(&self.merged.groups(place, &self.entries), self.probable, &mut calls);
+            self.merged.encode(place, &self.entries, self.probable, &mut calls);
         }
         calls
     }
@@ -327,6 +327,7 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
+    use crate::script;
     use crate::settings::Settings;
 
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -340,9 +341,9 @@ mod tests {
         let mut settings =
             Settings::new(format!("redis://{}", server.local_addr().unwrap()).parse().unwrap());
         settings.connect_timeout = 9 * HOUR;
-        let topology = Arc::new(Topology::start(settings, script::TEXT).unwrap());
+        let topology = Arc::new(Topology::start(settings, script::TEXTS).unwrap());
         let committer = Committer::new(Arc::clone(&topology), HOUR);
-        let request = Request { shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
+        let request = Request { hold: None, shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
         let submit = |begun| {
             let time = CallTime { begun, ..CallTime::begins(None) };
             committer.submit(

@@ -75,6 +75,11 @@ impl<'a> NamedCharges<'a> {
         Self { charges, counters, indices, may_share_keys: names.may_be_shared() }
     }
 
+    /// Returns how many counters there are: charges on one counter are together.
+    pub(crate) fn len(&self) -> usize {
+        self.counters.len()
+    }
+
     /// Returns every counter's stand-in.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
         self.counters.iter().map(|named| named.id)

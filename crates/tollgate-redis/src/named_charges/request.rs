@@ -25,7 +25,7 @@ impl NamedCharges<'_> {
         names: &CounterNames,
         now: impl Fn() -> Timestamp,
     ) -> Result<(Request, KeyIndices), StoreError> {
-        let mut request = Request { shapes: SmallVec::new(), keys: SmallVec::new() };
+        let mut request = Request { hold: None, shapes: SmallVec::new(), keys: SmallVec::new() };
         let mut indices = KeyIndices::new();
         let now = || match asked {
             CounterOperation::Refund(mark) => names.time_of_refund(mark).unwrap_or_else(&now),
@@ -84,7 +84,7 @@ impl NamedCharges<'_> {
             let asked = CounterOperation::Refund(charged.mark());
             let (key, windows) = key?;
             let shapes = smallvec![self.shape(index, asked, windows)];
-            Ok((id, Request { shapes, keys: smallvec![key] }))
+            Ok((id, Request { hold: None, shapes, keys: smallvec![key] }))
         };
         let counters = self.ids().zip(0..).zip(self.standings(now, found));
         counters.zip(self.charged_keys(names, now, found)).map(refund).collect()

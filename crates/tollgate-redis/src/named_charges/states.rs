@@ -22,6 +22,18 @@ impl NamedCharges<'_> {
         )
     }
 
+    /// As [`counted`](Self::counted), of charges that were admitted before, maybe under another limit.
+    pub(crate) fn counted_before(&self, then: Timestamp, found: &[CountChange]) -> QuotaStates {
+        let counters = self.charges.iter().zip(&self.indices);
+        let state = |(charge, &index): (&Charge<'_>, &usize)| {
+            let (standing, quota) =
+                (found[index].standing(&self.counters[index].counter, then), charge.counter().quota());
+            let needed = charge.units_needed(self.counters[index].units);
+            QuotaState::of(quota.quota(), &standing, then, None, needed).with_units(charge.cost())
+        };
+        counters.map(state).collect()
+    }
+
     /// As [`counted`](Self::counted), but all units except those of [overdrafts](Self::overdrafts) were given back.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ mod windows;
 use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
-use tollgate::{Counter, Key, PolicyQuota, QuotaKind, StoreError, Timestamp};
+use tollgate::{Counter, Key, PolicyInFlight, PolicyQuota, QuotaKind, StoreError, Timestamp};
 
 use self::own::OwnNaming;
 pub(crate) use self::windows::WindowTime;
@@ -25,6 +25,10 @@ pub(crate) enum CounterNames {
     /// Another system's names.
     Layout(LayoutNaming),
 }
+
+/// The names of holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HoldNames<'n>(&'n OwnNaming);
 
 /// The identity, as it is written in names.
 #[derive(Debug, Clone)]
@@ -120,6 +124,20 @@ impl CounterNames {
         identity.digest ^ scope
     }
 
+    /// Returns our own names, which holds need.
+    ///
+    /// # Errors
+    ///
+    /// If another system writes the names: it has none for holds.
+    pub(crate) fn of_holds(&self) -> Result<HoldNames<'_>, StoreError> {
+        match self {
+            Self::Own(naming) => Ok(HoldNames(naming)),
+            Self::Layout(_) => Err(StoreError::Uncountable(
+                "another system's layout of the keys has no holds and no limits in flight",
+            )),
+        }
+    }
+
     /// Returns the name of the counter, and its window at this time. Most windows do not depend on it, and do not ask
     /// for it.
     ///
@@ -148,6 +166,18 @@ impl CounterNames {
                 Ok((name, WindowSpec::Named { start, end }))
             }
         }
+    }
+}
+
+impl HoldNames<'_> {
+    /// The record of a hold. On a Cluster, it is in the slot of an identity.
+    pub(crate) fn record(self, id: u128, slot: Option<&CounterIdentity>) -> KeyText {
+        self.0.hold(id, slot.map(|identity| identity.tag.as_bytes()))
+    }
+
+    /// The counter of units in flight.
+    pub(crate) fn in_flight(self, in_flight: &PolicyInFlight, identity: &CounterIdentity) -> KeyText {
+        self.0.in_flight(in_flight, identity.tag.as_bytes())
     }
 }
 

@@ -9,7 +9,7 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use tollgate::{Key, PolicyQuota};
+use tollgate::{Key, PolicyInFlight, PolicyQuota};
 
 use super::{CounterIdentity, Tag};
 use crate::identity::{KeyIdentity, digest_text};
@@ -46,12 +46,29 @@ impl OwnNaming {
     }
 
     pub(super) fn name(&self, quota: &PolicyQuota, tag: &[u8]) -> KeyText {
-        let (policy, windows) = (quota.policy().as_bytes(), quota.windows().as_bytes());
-        let mut name = Vec::with_capacity(self.head.len() + policy.len() + windows.len() + tag.len() + 4);
+        self.name_in(quota.policy(), quota.windows(), tag)
+    }
+
+    pub(super) fn in_flight(&self, in_flight: &PolicyInFlight, tag: &[u8]) -> KeyText {
+        self.name_in(in_flight.policy(), PolicyInFlight::SERIES, tag)
+    }
+
+    /// The record of a hold, with this digest of its id: `{prefix}:1::~hold:{{id}}`. In the slot of a tag, it is
+    /// `{prefix}:1::~hold.{id}:{{tag}}`. No quota has such windows.
+    pub(super) fn hold(&self, id: u128, tag: Option<&[u8]>) -> KeyText {
+        let id = digest_text(id);
+        match tag {
+            None => self.name_in("", "~hold", &id),
+            Some(tag) => self.name_in("", &format!("~hold.{}", String::from_utf8_lossy(&id)), tag),
+        }
+    }
+
+    fn name_in(&self, policy: &str, series: &str, tag: &[u8]) -> KeyText {
+        let mut name = Vec::with_capacity(self.head.len() + policy.len() + series.len() + tag.len() + 4);
         name.extend_from_slice(&self.head);
-        escape(&mut name, policy);
+        escape(&mut name, policy.as_bytes());
         name.push(b':');
-        escape(&mut name, windows);
+        escape(&mut name, series.as_bytes());
         name.extend_from_slice(b":{");
         name.extend_from_slice(tag);
         name.push(b'}');

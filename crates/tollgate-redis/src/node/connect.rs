@@ -155,8 +155,10 @@ async fn login(
     let greeting = link.ask(hello, "log in").await?;
     Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
     if peer == PeerRole::Store {
-        let load = command("SCRIPT").arg("LOAD").arg(checked.script);
-        link.ask(load, "load scripts (SCRIPT LOAD)").await?;
+        for script in checked.scripts {
+            let load = command("SCRIPT").arg("LOAD").arg(script);
+            link.ask(load, "load scripts (SCRIPT LOAD)").await?;
+        }
         let database = checked.settings.url.database;
         if database != 0 {
             let select = command("SELECT").arg(database.to_string());

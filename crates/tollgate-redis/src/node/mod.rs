@@ -139,7 +139,7 @@ impl Node {
         sender.send(calls)
     }
 
-    /// Makes one call of the script, which is loaded again if the server has lost it.
+    /// Makes one call of a script. If the server has lost it, all are loaded again.
     ///
     /// # Cancel safety
     ///
@@ -169,28 +169,32 @@ impl Node {
         }
     }
 
-    /// Loads the script, unless another call has done so meanwhile.
+    /// Loads all scripts, unless another call has done so meanwhile.
     async fn load_script(&self, loads: u64, deadline: Instant) -> Result<(), Trouble> {
         let script = &self.shared.script;
         let _loading = script.loading.lock().await;
         if script.loads.load(Relaxed) != loads {
             return Ok(());
         }
-        let load = Calls::of(&command("SCRIPT").arg("LOAD").arg(self.shared.checked.script));
-        let reply = match self.send(&load, deadline).await {
-            Ok(exchange) => exchange.only(deadline).await,
-            Err(trouble) => Err(trouble),
-        };
-        match reply {
-            Ok(_) => script.loads.fetch_add(1, Relaxed),
-            // Whether or not the load succeeds, the call did not run.
-            Err(trouble)
-                if trouble.may_have_run() || matches!(trouble, Trouble::Unconnected(_) | Trouble::Late) =>
-            {
-                return Err(Trouble::Refused(Refusal::NoScript));
+        for text in self.shared.checked.scripts {
+            let load = Calls::of(&command("SCRIPT").arg("LOAD").arg(text));
+            let reply = match self.send(&load, deadline).await {
+                Ok(exchange) => exchange.only(deadline).await,
+                Err(trouble) => Err(trouble),
+            };
+            match reply {
+                Ok(_) => {}
+                // Whether or not the load succeeds, the call did not run.
+                Err(trouble)
+                    if trouble.may_have_run()
+                        || matches!(trouble, Trouble::Unconnected(_) | Trouble::Late) =>
+                {
+                    return Err(Trouble::Refused(Refusal::NoScript));
+                }
+                Err(trouble) => return Err(trouble),
             }
-            Err(trouble) => return Err(trouble),
-        };
+        }
+        script.loads.fetch_add(1, Relaxed);
         Ok(())
     }
 

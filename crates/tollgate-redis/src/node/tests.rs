@@ -29,7 +29,7 @@ fn node(server: &Server, change: impl FnOnce(&mut Settings)) -> Arc<Node> {
     settings.connect_timeout = Duration::from_secs(60);
     change(&mut settings);
     let address = Address::Tcp("127.0.0.1".into(), server.address().port());
-    Arc::new(Node::start(address, settings.check(SCRIPT).unwrap()))
+    Arc::new(Node::start(address, settings.check(&[SCRIPT]).unwrap()))
 }
 
 fn evalsha() -> Calls {
@@ -107,7 +107,7 @@ async fn why_a_connection_is_closed_is_known_when_its_keeper_hears_of_it() {
 
     let settings = Settings::new("redis://127.0.0.1".parse().unwrap());
     let address = Address::Tcp("127.0.0.1".into(), 6379);
-    let shared = Arc::new(NodeState::new(address, settings.check(SCRIPT).unwrap()));
+    let shared = Arc::new(NodeState::new(address, settings.check(&[SCRIPT]).unwrap()));
     let breaker = Breaker::new(Duration::from_secs(10), instant(), Arc::default());
     let (connection, _pump) = Connection::new(tokio::io::empty(), breaker);
     let link = Arc::new(Link { connection, renew: Notify::new() });

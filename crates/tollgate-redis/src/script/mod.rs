@@ -5,22 +5,30 @@
 
 mod decode;
 mod encode;
+mod hold;
 mod packed;
 mod request;
 mod step;
 mod window_spec;
 
 pub(crate) use self::decode::{Reply, ScriptAnswer, ScriptOutcome, decode};
-pub(crate) use self::encode::{Group, encode};
+pub(crate) use self::encode::{Group, encode, encode_holds};
+pub(crate) use self::hold::{
+    AdjustedCounter, AdjustedPlace, FlightShape, HoldName, HoldOperation, HoldOutcome, HoldShape,
+    HoldVerdict, SettledCounters,
+};
 pub(crate) use self::request::{KeyText, Request, Shape};
 pub(crate) use self::step::{ChargedDenials, CountChange, CounterStep, Room};
 pub(crate) use self::window_spec::WindowSpec;
+
+/// The texts of all scripts.
+pub(crate) const TEXTS: &[&str] = &[TEXT, hold::TEXT];
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include!("text.in");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "216499d60deeb9d5a45a5e5b916ab75a462e9496";
+pub(crate) const SHA1: &str = "05a84856df3091c69474fcab3cd9fbb753f7adb9";
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use tollgate::Timestamp;
 
+use super::hold::HoldShape;
 use super::step::{CountChange, CounterStep};
 use super::window_spec::{GRACE, MAY_BEGIN_LATER, WindowSpec};
 
@@ -11,12 +12,14 @@ pub(crate) type KeyText = Box<[u8]>;
 
 /// One step on one or several counters, all or nothing.
 ///
-/// Ordered so that requests with the same shapes are adjacent, and among them equal ones.
+/// Ordered so that steps on holds are adjacent, and so are requests with the same shapes, and among them equal ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Request {
-    /// The operation on each counter: the same kind for all.
+    /// What is done with a hold; else the request only has quotas.
+    pub(crate) hold: Option<Box<HoldShape>>,
+    /// The operation on each counter of a quota: the same kind for all, but for a hold that is settled.
     pub(crate) shapes: SmallVec<[Shape; 1]>,
-    /// The name of each counter, no two alike.
+    /// The name of each counter, no two alike. Of a hold, the names of its record and of its units in flight come first.
     pub(crate) keys: SmallVec<[KeyText; 1]>,
 }
 
@@ -117,7 +120,7 @@ impl Request {
 
     /// Returns whether two of them are one step executed twice.
     pub(crate) fn merges(&self) -> bool {
-        self.shapes.iter().all(|shape| shape.step.merges())
+        self.hold.is_none() && self.shapes.iter().all(|shape| shape.step.merges())
     }
 
     pub(crate) fn is_refund(&self) -> bool {

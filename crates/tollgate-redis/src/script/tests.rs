@@ -65,8 +65,10 @@ fn order(requests: &[Request]) -> Vec<usize> {
 
 #[test]
 fn the_digest_is_that_of_the_text() {
-    let digest: String = server().command(["SCRIPT", "LOAD", TEXT]);
-    assert_eq!(digest, SHA1);
+    for (text, sha1) in [(TEXT, SHA1), (hold::TEXT, hold::SHA1)] {
+        let digest: String = server().command(["SCRIPT", "LOAD", text]);
+        assert_eq!(digest, sha1);
+    }
 }
 
 /// An operation that the script does not know was taken for a refund of one counter, and for a charge of several.
@@ -85,6 +87,7 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
         ] {
             let charge = Shape { step: charge_of_one(9), windows };
             let request = Request {
+                hold: None,
                 shapes: [charge; 2][..counters].into(),
                 keys: keys[..counters].iter().cloned().collect(),
             };
@@ -111,6 +114,7 @@ fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     let shape = |start, end| Shape { step: one, windows: WindowSpec::Given { start, end } };
     let first_hit = Shape { step: one, windows: WindowSpec::FirstHit { length: 1_000 } };
     let request = |shapes: &[Shape], keys: &[&str]| Request {
+        hold: None,
         shapes: shapes.into(),
         keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
     };
@@ -154,6 +158,7 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
             redis::cmd("SET").arg("key").arg(5).arg("PXAT").arg(expiry).query(&mut connection).unwrap();
         let windows = WindowSpec::Given { start, end };
         let request = Request {
+            hold: None,
             shapes: [Shape { step: CounterStep::Refund { units: 2, start }, windows }].into_iter().collect(),
             keys: [b"key".as_slice().into()].into_iter().collect(),
         };
@@ -261,6 +266,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
                 format!("{key}:{place}:{:?}", shape.windows).into_bytes().into_boxed_slice()
             };
             Request {
+                hold: None,
                 shapes: shapes.iter().copied().collect(),
                 keys: shapes.iter().enumerate().map(name).collect(),
             }
@@ -275,7 +281,10 @@ fn grid_charges() -> impl Strategy<Value = Vec<Request>> {
     (shape(Kind::Charge), 1..4_usize, origin).prop_map(|(Shape { step, .. }, times, origin)| {
         let shape = Shape { step, windows: WindowSpec::Grid { origin, length: 3_600_000_000 } };
         let key = b"key".as_slice().into();
-        vec![Request { shapes: [shape].into_iter().collect(), keys: [key].into_iter().collect() }; times]
+        vec![
+            Request { hold: None, shapes: [shape].into_iter().collect(), keys: [key].into_iter().collect() };
+            times
+        ]
     })
 }
 
@@ -371,6 +380,7 @@ fn a_batch_may_need_the_other_kinds_after_windows_that_are_unusual() {
     let grid = WindowSpec::Grid { origin: 0, length: 60_000 };
     let log = WindowSpec::Log { step: 1, length: 60_000 };
     let request = |windows: &[WindowSpec], names: &[&str]| Request {
+        hold: None,
         shapes: windows.iter().map(|windows| Shape { step: charge_of_one(1), windows: *windows }).collect(),
         keys: names.iter().map(|name| name.as_bytes().into()).collect(),
     };
@@ -422,6 +432,7 @@ proptest! {
 fn a_reply_that_makes_no_sense_is_an_error() {
     let windows = WindowSpec::Grid { origin: 0, length: 1_000 };
     let request = Request {
+        hold: None,
         shapes: [Shape { step: charge_of_one(5), windows }].into_iter().collect(),
         keys: [b"key".as_slice().into()].into_iter().collect(),
     };
@@ -463,6 +474,7 @@ fn a_state_that_cannot_be_is_an_error() {
     const NOW: i64 = 1_000_000;
     let read = |step: CounterStep, windows: WindowSpec, numbers: &[i64]| {
         let request = Request {
+            hold: None,
             shapes: [Shape { step, windows }].into_iter().collect(),
             keys: [b"key".as_slice().into()].into_iter().collect(),
         };

@@ -2,12 +2,13 @@
 //!
 //! A step is a [charge] or one of the [others](steps), alone or with [several](each) at once. It is a
 //! [question](ask) to the script, unless a [remembered denial](local_denials) answers it, or it is taken
-//! [slot by slot](across).
+//! [slot by slot](across). [Holds](hold) have a script of their own.
 
 mod across;
 mod ask;
 mod charge;
 mod each;
+mod hold;
 mod local_denials;
 mod steps;
 mod warm_up;
@@ -16,7 +17,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Counter, Key, PolicyQuota, QuotaStates, Step, StepDeadline, Store, StoreError};
+use tollgate::{
+    Counter, HoldAnswer, HoldStep, Key, PolicyQuota, QuotaStates, Step, StepDeadline, Store, StoreError,
+};
 
 pub use self::across::AcrossSlots;
 use self::across::SlotStrategy;
@@ -136,6 +139,21 @@ impl Store for RedisStore {
         tollgate::Answer::Later(async move {
             let answers = self.0.step_each(steps, deadline).await.into_iter().zip(steps);
             answers.map(|(answer, step)| answer.map_err(|error| self.0.error_of_step(error, step))).collect()
+        })
+    }
+
+    fn hold_until<'a>(
+        &'a self,
+        step: HoldStep<'a>,
+        deadline: Option<StepDeadline>,
+    ) -> tollgate::Answer<impl Future<Output = Result<HoldAnswer, StoreError>> + Send> {
+        tollgate::Answer::Later(async move {
+            let answer = self.0.hold(step, CallTime::begins(deadline)).await;
+            answer.map_err(|error| {
+                let error = error.at(Arc::clone(&self.0.place));
+                let may_charge = matches!(step, HoldStep::Reserve(_) | HoldStep::Settle(..));
+                if may_charge { error } else { error.with_nothing_charged() }
+            })
         })
     }
 }

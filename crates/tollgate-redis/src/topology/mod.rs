@@ -77,8 +77,8 @@ impl Topology {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub(crate) fn start(settings: Settings, script: &'static str) -> Result<Self, SettingsError> {
-        let checked = settings.check(script)?;
+    pub(crate) fn start(settings: Settings, scripts: &'static [&'static str]) -> Result<Self, SettingsError> {
+        let checked = settings.check(scripts)?;
         let unrouted = Arc::new(Lane::new(checked.settings.bounds()));
         let late_replies = Arc::clone(&checked.late_replies);
         let servers = match &checked.settings.url.place {

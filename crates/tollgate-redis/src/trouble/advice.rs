@@ -18,8 +18,8 @@ pub(crate) fn advice_on(trouble: &Trouble) -> Advice {
 }
 
 /// Rights for counting and for the doctor. These rights are checked whenever a connection is set up, in `rights.rs`.
-pub(crate) const COUNTING_RIGHTS: &str =
-    "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +ping +hello +info";
+pub(crate) const COUNTING_RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +pexpireat +zadd +zcard +zcount \
+     +zmscore +zpopmin +zrange +zrem +ping +hello +info";
 
 /// Rights that only some setups need.
 pub(crate) const MORE_RIGHTS: &str =

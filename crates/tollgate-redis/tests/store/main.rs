@@ -6,6 +6,7 @@ mod across;
 mod boundary;
 mod callers;
 mod conformance;
+mod holds;
 mod kinds;
 mod layout;
 mod model;

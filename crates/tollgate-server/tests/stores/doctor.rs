@@ -248,7 +248,7 @@ fn a_user_without_the_rights_fails_with_what_is_missing() {
 /// For a user without GET, the doctor reported a foreign value that did not exist.
 #[test]
 fn names_the_command_that_a_user_lacks() {
-    const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +ping +hello +info +scan";
+    const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +pexpireat +zadd +zcard +zcount +zmscore +zpopmin +zrange +zrem +ping +hello +info +scan";
     for (software, missing, check) in [
         (Software::Redis, "+time", "clock"),
         (Software::Redis, "+get", "rights"),
@@ -286,7 +286,7 @@ fn reports_unknown_rights_if_counting_fails() {
 /// The rights in the advice are enough.
 #[test]
 fn a_user_with_the_rights_that_it_advises_passes() {
-    let rights = "~tollgate:* +evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +ping +hello +info";
+    let rights = "~tollgate:* +evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +pexpireat +zadd +zcard +zcount +zmscore +zpopmin +zrange +zrem +ping +hello +info";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
     let (status, checks) = doctor(&["--store", &url]);

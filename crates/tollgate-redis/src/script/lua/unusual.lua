@@ -157,11 +157,13 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
   end
 
   -- Charges, records, denies or looks at several counters for each request. `asked` has the unit, limit, counted,
-  -- windows, expiry and length of each counter, or of another kind what the functions for these need: `kinds`.
+  -- windows, expiry and length of each counter, or of another kind what the functions for these need: `kinds`. Returns
+  -- the new length of the reply, and how often the last request was admitted, or its fault.
   local function take_several(said, op, times, requests, key, counters, asked, kinds)
     local count, ends, due, held = {}, {}, {}, {}
+    local admitted, fault
     for _ = 1, requests do
-      local admitted, fault = times, nil
+      admitted, fault = times, nil
       for i = 1, counters do
         local unit, limit, _, windows, expiry, length = unpack(asked[i], 1, 6)
         if asked[i].kind then
@@ -191,8 +193,14 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
       end
       key = key + counters
     end
-    return said
+    return said, admitted, fault
   end
 
-  return { say = say, charge_single = charge_single, change_singles = change_singles, take_several = take_several }
+  return {
+    read = read,
+    say = say,
+    charge_single = charge_single,
+    change_singles = change_singles,
+    take_several = take_several,
+  }
 end

@@ -4,7 +4,7 @@ mod give_back;
 mod parts;
 mod reserve;
 
-use tollgate::{Charge, Counter, StoreError};
+use tollgate::{Charge, Counter, HoldTerms, InFlightCharge, StoreError};
 
 pub(super) use self::parts::in_turns;
 use crate::names::CounterNames;
@@ -50,6 +50,14 @@ pub enum AcrossSlots {
     /// [overdraft](tollgate::CountDenied::Overdraft) is not given back after a denial, only after a failure. A
     /// `first_hit` window that was opened for units that are given back stays open, with nothing used. A bucket gives back
     /// whole units: one unit, of which a part has drained meanwhile, may stay counted until it has drained as well.
+    ///
+    /// # Holds
+    ///
+    /// A hold with an id is taken in the same way, and each slot has the id. If a slot denies or fails, the others give
+    /// back what they took and forget the id, so a repetition is decided again. Of attempts with one id at the same time,
+    /// the last one decides. Settling and renewing go to all slots at once, and each slot does its part once. A renewal
+    /// says [`Lost`](tollgate::HoldAnswer::Lost) if some slots know the hold and others do not; settling it adjusts what
+    /// is known. If a process ends between two slots, the first ones keep the hold for its length.
     Reserve,
 }
 
@@ -64,6 +72,15 @@ pub(super) enum SlotStrategy {
     Reserve,
 }
 
+/// The charges of a request that are not given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum KeptCharges {
+    /// The request failed, so it has no verdict.
+    Nothing,
+    /// The request was denied.
+    Overdrafts,
+}
+
 impl SlotStrategy {
     pub(super) const fn new(across_slots: AcrossSlots, is_cluster: bool) -> Self {
         match across_slots {
@@ -71,6 +88,19 @@ impl SlotStrategy {
             AcrossSlots::Refuse => Self::Refuse,
             AcrossSlots::Reserve => Self::Reserve,
         }
+    }
+
+    /// Returns whether the parts of a hold may lie in several slots, and are then taken slot by slot. Holds have our own
+    /// names, which have a slot for each key.
+    pub(super) fn splits_hold(self, terms: &HoldTerms<'_>) -> bool {
+        let charged = terms.charges().iter().map(|charge| charge.counter().key());
+        let mut keys = terms.in_flight().iter().map(InFlightCharge::key).chain(charged);
+        let first = keys.next();
+        self == Self::Reserve && keys.any(|key| Some(key) != first)
+    }
+
+    pub(super) fn is_cluster(self) -> bool {
+        self != Self::OneServer
     }
 
     /// Returns whether the charges may lie in several slots, and are then taken slot by slot.

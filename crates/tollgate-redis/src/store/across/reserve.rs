@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 use tollgate::{Charge, Key, PolicyQuota, QuotaStates, Source, StoreError};
 
+use super::KeptCharges;
 use super::give_back::{ChargedUnits, give_back};
 use super::parts::{SlotPart, groups, in_order, parts};
 use crate::batch::Company;
@@ -44,15 +45,6 @@ struct SlotReservation<'r, 'a> {
     parts: &'r [SlotPart<'a>],
     /// Where its answer is awaited.
     caller: &'r oneshot::Sender<Result<QuotaStates, StoreError>>,
-}
-
-/// The charges of a request that are not given back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeptCharges {
-    /// The request failed, so it has no verdict.
-    Nothing,
-    /// The request was denied.
-    Overdrafts,
 }
 
 impl StoreInner {

@@ -34,6 +34,7 @@ pub(super) async fn examine(
     server: &StoreServer,
     deadline: Duration,
     prefix: &str,
+    has_holds: bool,
     findings: &mut Vec<Finding>,
 ) {
     match ask::<String>(server, &["INFO"]).await {
@@ -51,7 +52,7 @@ pub(super) async fn examine(
     }
     findings.push(clock(server).await.of(server));
     findings.push(round_trip(server, deadline).await.of(server));
-    findings.push(rights(server, prefix).await.of(server));
+    findings.push(rights(server, prefix, has_holds).await.of(server));
 }
 
 impl Info {
@@ -239,7 +240,7 @@ async fn round_trip(server: &StoreServer, deadline: Duration) -> Finding {
 }
 
 /// The commands of the script, and those that call it.
-async fn rights(server: &StoreServer, prefix: &str) -> Finding {
+async fn rights(server: &StoreServer, prefix: &str, has_holds: bool) -> Finding {
     let key = format!("{prefix}doctor:1m:{{doctor}}");
     let user = match ask::<String>(server, &["ACL", "WHOAMI"]).await {
         Ok(user) => user,
@@ -257,10 +258,21 @@ async fn rights(server: &StoreServer, prefix: &str) -> Finding {
         &["PTTL", &key],
         &["DEL", &key],
     ];
+    let for_holds: [&[&str]; 8] = [
+        &["PEXPIREAT", &key, "1"],
+        &["ZADD", &key, "1", "1"],
+        &["ZCARD", &key],
+        &["ZCOUNT", &key, "0", "0"],
+        &["ZMSCORE", &key, "1"],
+        &["ZPOPMIN", &key, "1"],
+        &["ZRANGE", &key, "0", "0"],
+        &["ZREM", &key, "1"],
+    ];
+    let for_holds = if has_holds { &for_holds[..] } else { &[] };
     // For keys of a slot that is moving.
     let asking: Option<&[&str]> = server.is_in_cluster().then_some(&["ASKING"]);
     let (mut missing, mut unknown): (Vec<&str>, Vec<&str>) = Default::default();
-    for needed in commands.into_iter().chain(asking) {
+    for needed in commands.into_iter().chain(for_holds.iter().copied()).chain(asking) {
         let dry_run = [&["ACL", "DRYRUN", &user], needed].concat();
         match ask::<String>(server, &dry_run).await {
             Ok(answer) if answer == "OK" => {}

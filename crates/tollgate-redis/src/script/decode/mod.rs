@@ -1,9 +1,12 @@
 //! Decodes the script's answer, without trusting the server.
 
+mod holds;
+
 use smallvec::SmallVec;
 use tollgate::kind::{BurstStanding, LogEntries, LogStanding, SlidingStanding, SlidingState, Standing};
 use tollgate::{Quota, StoreError, Timestamp, Window};
 
+use super::hold::HoldOutcome;
 use super::packed::PackedIntegers;
 use super::request::{Request, Shape};
 use super::step::CountChange;
@@ -40,6 +43,8 @@ pub(crate) enum ScriptOutcome {
     Closed(Option<CountChange>),
     /// One of the keys holds something other than a count. Nothing was written.
     NoCount,
+    /// It was a step on a hold.
+    Hold(Box<HoldOutcome>),
 }
 
 /// A reply, read from the front request by request.
@@ -77,6 +82,9 @@ impl Reply {
 
     /// `None` if the script never gives this answer to this request at this time.
     fn outcome(&mut self, request: &Request) -> Option<ScriptOutcome> {
+        if let Some(hold) = &request.hold {
+            return self.hold(hold, request);
+        }
         let (mut fault, mut is_closed) = (None, false);
         let mut found = SmallVec::<[CountChange; 1]>::new();
         for Shape { windows, .. } in &request.shapes {

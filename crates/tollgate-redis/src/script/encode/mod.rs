@@ -1,10 +1,13 @@
 //! Encodes requests as keys and arguments of one call; the script documents them.
 
+mod holds;
+
 use std::mem::discriminant;
 
 use smallvec::SmallVec;
 use tollgate::Quota;
 
+pub(crate) use self::holds::encode_holds;
 use super::SHA1;
 use super::request::{KeyText, Shape};
 use super::step::CounterStep;
@@ -24,7 +27,8 @@ pub(crate) struct Group<'a> {
 }
 
 /// One argument of many words and numbers.
-struct Argument(SmallVec<[u8; 128]>);
+#[derive(Default)]
+pub(super) struct Argument(pub(super) SmallVec<[u8; 128]>);
 
 /// Writes the call that executes these requests in this order. A probable time makes the call cheaper if it is
 /// right, and changes no count if it is wrong.
@@ -54,38 +58,49 @@ impl Group<'_> {
         );
         // A look writes nothing, so it is never repeated.
         let times = if step == CounterStep::Look { 0 } else { self.times };
-        let mut argument = Argument(SmallVec::new());
+        let mut argument = Argument::default();
         argument.word(step.name());
         for count in [times, self.shapes.len(), self.requests.len()] {
             argument.number(count as i64);
         }
         for Shape { step, windows } in self.shapes {
-            let (units, [one, other]) = step.arguments(self.shapes.len());
-            let (word, a, b) = windows.arguments(probable);
-            argument.word(itoa::Buffer::new().format(units));
-            argument.number(one);
-            argument.number(other);
-            argument.word(word);
-            argument.number(a);
-            argument.number(b);
-            if let WindowSpec::Burst { bucket } = windows {
-                argument.number(bucket.highest_level().cast_signed());
-                argument.number(bucket.kept_level().cast_signed());
-            }
+            let (units, numbers) = step.arguments(self.shapes.len());
+            argument.counter(units, numbers, *windows, probable);
         }
         argument
     }
 }
 
 impl Argument {
+    /// The units of an operation on a counter, its other numbers, and how the counter counts.
+    pub(super) fn counter(
+        &mut self,
+        units: u64,
+        [one, other]: [i64; 2],
+        windows: WindowSpec,
+        probable: Option<Probable>,
+    ) {
+        let (word, a, b) = windows.arguments(probable);
+        self.word(itoa::Buffer::new().format(units));
+        self.number(one);
+        self.number(other);
+        self.word(word);
+        self.number(a);
+        self.number(b);
+        if let WindowSpec::Burst { bucket } = windows {
+            self.number(bucket.highest_level().cast_signed());
+            self.number(bucket.kept_level().cast_signed());
+        }
+    }
+
     /// Ends with a zero.
-    fn word(&mut self, word: &str) {
+    pub(super) fn word(&mut self, word: &str) {
         self.0.extend_from_slice(word.as_bytes());
         self.0.push(0);
     }
 
     /// A double with the lowest byte first. Lua has no other numbers, and unpacks integers more slowly.
-    fn number(&mut self, number: i64) {
+    pub(super) fn number(&mut self, number: i64) {
         self.0.extend_from_slice(&(number as f64).to_le_bytes());
     }
 }
@@ -112,6 +127,13 @@ impl CounterStep {
             Self::Charge { units, denials, .. } if counters == 1 && denials.are_all() => {
                 (units, [Quota::MAX_LIMIT.cast_signed(), 0])
             }
+            _ => self.arguments_of_several(),
+        }
+    }
+
+    /// Returns the same in a request for several counters.
+    pub(super) fn arguments_of_several(self) -> (u64, [i64; 2]) {
+        match self {
             Self::Charge { units, room, denials, .. } => {
                 (units, [room.limit(units).cast_signed(), denials.above.cast_signed()])
             }

@@ -1,0 +1,45 @@
+//! What a step on a hold came to.
+
+use smallvec::SmallVec;
+use tollgate::{InFlight, Timestamp};
+
+use crate::script::step::{CountChange, CounterStep};
+
+/// The outcome of a step on a hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HoldOutcome {
+    Decided(HoldVerdict),
+    Renewed,
+    /// Each counter that was adjusted, at the time of the settlement.
+    Settled(Timestamp, Vec<AdjustedCounter>),
+    /// The units that were live.
+    Forgotten(u32),
+    Lost,
+    Expired,
+    Ended,
+    Conflict,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HoldVerdict {
+    /// The time of the step that decided.
+    pub(crate) then: Timestamp,
+    pub(crate) is_repeated: bool,
+    pub(crate) is_admitted: bool,
+    /// For each limit in flight, the limit and the live units before that step.
+    pub(crate) in_flight: SmallVec<[(InFlight, u32); 1]>,
+    /// Each counter of a quota.
+    pub(crate) found: SmallVec<[CountChange; 1]>,
+}
+
+/// A counter that a settlement has adjusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AdjustedCounter {
+    /// Its place among the quotas of the hold.
+    pub(crate) place: usize,
+    pub(crate) step: CounterStep,
+    pub(crate) change: CountChange,
+    /// Whether the window that was to get units back has closed.
+    pub(crate) is_closed: bool,
+}

@@ -1,0 +1,32 @@
+-- Takes steps on holds, one after another, at one reading of the clock. Each is all or nothing.
+--
+-- KEYS, step by step: the record of the id, the counters in flight, and the counters of quotas; of a reset only one
+-- counter in flight. ARGV: one text for each step, packed as in the script of charges:
+--
+--   op        reserve, look, renew, settle, undo or reset
+--   id, binding
+--             16 bytes each: digests of the id, and of what it is bound to
+--   attempt   8 bytes; an undo takes back only what the same attempt has reserved
+--   length    of the hold, in ms
+--   flights, counters
+--             how many there are
+--   and for each counter in flight: units, limit, and the most ms that a hold of it lives
+--   and for each counter of a quota: of a settlement, its number among all of the hold and the operation (refund,
+--   record, or cap: as record, but no more than there is room for; `one` is the limit); then as in the script of charges
+--
+-- The reply is a flat list of integers: the time, and for each step one of these. A fault changes nothing.
+--
+--   DECIDED, whether it was taken before, whether it was admitted, the time of the step that decided, the limit of
+--             each counter in flight and its live units before it, the bounds of each window that the step named, and then what the script
+--             of charges says of the counters
+--   RENEWED
+--   SETTLED, whether it was taken before, the time of the step that settled, how many counters were adjusted, and for
+--             each: its number, the operation (0 for a refund, 1 for a charge), the units, `one`, the bounds of the
+--             window if the step named one, and then what the script of charges says of the counter
+--   FORGOTTEN and the units that were live
+--   LOST, EXPIRED, ENDED, CONFLICT, STALE or NO_COUNT
+--
+-- A record has the binding, the attempt, whether the hold lives or is settled, when that ends, and the rest of the
+-- reply, which a repeated step is answered with. A counter in flight is a sorted set: a member for each unit, whose
+-- score is when it ends. Units that have ended do not count, whether or not they are still there.
+

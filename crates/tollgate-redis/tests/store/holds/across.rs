@@ -1,0 +1,192 @@
+//! Holds across slots of a Cluster.
+
+use std::time::Duration;
+
+use tollgate::{
+    Charge, CountDenied, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStates, HoldStep, HoldTerms,
+    InFlightCharge, Key, PolicyInFlight, PolicyQuota, Reason,
+};
+use tollgate_redis::{AcrossSlots, RedisStore};
+use tollgate_testkit::servers::Software;
+use tollgate_testkit::{StoreSteps, block_on};
+
+use super::{decided, take};
+use crate::servers::{build, on_cluster, shared_cluster};
+
+/// A user's limits and those of a team, whose keys are in other slots.
+struct Team {
+    store: RedisStore,
+    jobs: PolicyInFlight,
+    team_jobs: PolicyInFlight,
+    words: PolicyQuota,
+    team_words: PolicyQuota,
+    user: Key<'static>,
+    team: Key<'static>,
+}
+
+impl Team {
+    fn new(user: &'static str, team: &'static str) -> Self {
+        let in_flight = |policy, text: &str| PolicyInFlight::new(policy, text.parse().unwrap());
+        let quota = |policy, text: &str| PolicyQuota::new(policy, text.parse().unwrap());
+        let store = on_cluster(&shared_cluster(Software::Redis)).across_slots(AcrossSlots::Reserve);
+        Self {
+            store: build(store),
+            jobs: in_flight("user", "2~in_flight"),
+            team_jobs: in_flight("team", "3~in_flight"),
+            words: quota("user", "100/1h"),
+            team_words: quota("team", "150/1h"),
+            user: user.into(),
+            team: team.into(),
+        }
+    }
+
+    /// Takes the step of a hold of so many units and this cost.
+    fn ask(
+        &self,
+        (id, units, cost): (HoldId, u32, u32),
+        step: impl FnOnce(HoldTerms<'_>) -> HoldAnswer,
+    ) -> HoldAnswer {
+        let flights = [
+            InFlightCharge::new(&self.team_jobs, &self.team, units),
+            InFlightCharge::new(&self.jobs, &self.user, units),
+        ];
+        let charges =
+            [Charge::new(&self.words, &self.user, cost), Charge::new(&self.team_words, &self.team, cost)];
+        step(HoldTerms::new(id, &flights, &charges, HoldLength::default()))
+    }
+
+    fn reserve(&self, hold: (HoldId, u32, u32)) -> HoldStates {
+        decided(self.ask(hold, |terms| take(&self.store, HoldStep::Reserve(terms)).unwrap()))
+    }
+
+    fn renew(&self, hold: (HoldId, u32, u32)) -> HoldAnswer {
+        self.ask(hold, |terms| take(&self.store, HoldStep::Renew(terms)).unwrap())
+    }
+
+    fn settle(&self, hold: (HoldId, u32, u32), adjustments: [HoldAdjustment; 2]) -> HoldAnswer {
+        self.ask(hold, |terms| take(&self.store, HoldStep::Settle(terms, &adjustments)).unwrap())
+    }
+
+    /// The live units and the used ones, of the user and of the team.
+    fn counts(&self) -> [(u32, u64); 2] {
+        let looked =
+            self.ask((HoldId::random(), 0, 0), |terms| take(&self.store, HoldStep::Look(terms)).unwrap());
+        let looked = decided(looked);
+        let (flights, charged) = (looked.in_flight(), looked.charged());
+        [(flights[1].live(), charged[0].used()), (flights[0].live(), charged[1].used())]
+    }
+}
+
+const KEYS: [(&str, &str); 2] = [("alice", "red"), ("red", "alice")];
+
+/// Whichever slot is first.
+#[test]
+fn a_hold_across_slots_is_taken_whole_and_settled_part_by_part() {
+    for (user, team) in KEYS {
+        let team = Team::new(user, team);
+        let hold = (HoldId::random(), 2, 60);
+        let states = team.reserve(hold);
+        assert!(states.is_admitted() && !states.is_repeated());
+        assert_eq!(states.in_flight().iter().map(|state| state.limit()).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(states.charged().iter().map(|state| state.limit()).collect::<Vec<_>>(), [100, 150]);
+        assert_eq!(team.reserve(hold), states.clone().repeated());
+        assert_eq!(team.counts(), [(2, 60), (2, 60)]);
+        let conflict = team.ask((hold.0, 2, 61), |it| take(&team.store, HoldStep::Reserve(it)).unwrap());
+        assert_eq!(conflict, HoldAnswer::Conflict);
+        assert_eq!(team.renew(hold), HoldAnswer::Renewed { left: Duration::from_secs(60) });
+        let give =
+            |place: usize, units| HoldAdjustment::GiveBack { units, mark: states.charged()[place].mark() };
+        let answer = team.settle(hold, [give(0, 20), HoldAdjustment::Charge(5)]);
+        let HoldAnswer::Settled(settled) = &answer else { panic!("{answer:?}") };
+        assert_eq!(
+            settled.iter().map(|state| (state.limit(), state.units())).collect::<Vec<_>>(),
+            [(100, 20), (150, 5)]
+        );
+        assert_eq!(team.counts(), [(0, 40), (0, 65)]);
+        assert_eq!(team.settle(hold, [HoldAdjustment::Keep, give(1, 9)]), answer);
+        assert_eq!(team.renew(hold), HoldAnswer::Ended);
+        assert_eq!(team.counts(), [(0, 40), (0, 65)]);
+    }
+}
+
+/// A denial by one slot leaves nothing in the other, and the same id is decided again.
+#[test]
+fn a_denial_in_one_slot_undoes_the_others() {
+    for (user, team) in KEYS {
+        let team = Team::new(user, team);
+        let (first, second) = ((HoldId::random(), 1, 80), (HoldId::random(), 1, 80));
+        assert!(team.reserve(first).is_admitted());
+        let denied = team.reserve(second);
+        assert_eq!(denied.reason(), Some(Reason::QuotaExceeded));
+        assert_eq!(team.counts(), [(1, 80), (1, 80)]);
+        assert!(denied.charged().iter().all(|state| state.units() == 0), "{denied:?}");
+        // The team has room for three, the user for two.
+        let small = [(HoldId::random(), 1, 1), (HoldId::random(), 1, 1)];
+        assert!(team.reserve(small[0]).is_admitted());
+        assert_eq!(team.reserve(small[1]).reason(), Some(Reason::InFlightExceeded));
+        assert_eq!(team.counts(), [(2, 81), (2, 81)]);
+        assert_eq!(team.renew(small[1]), HoldAnswer::Expired);
+        let keep = [HoldAdjustment::Keep; 2];
+        assert!(matches!(team.settle(small[0], keep), HoldAnswer::Settled(_)));
+        assert!(team.reserve(small[1]).is_admitted());
+        assert_eq!(team.counts(), [(2, 82), (2, 82)]);
+    }
+}
+
+/// What an overdraft was charged stays charged, in every slot.
+#[test]
+fn a_denial_in_one_slot_charges_overdrafts_in_all() {
+    for (user, team) in KEYS {
+        let mut team = Team::new(user, team);
+        team.words = team.words.with_count_denied(CountDenied::Overdraft);
+        assert!(team.reserve((HoldId::random(), 2, 10)).is_admitted());
+        let denied = team.reserve((HoldId::random(), 1, 20));
+        assert_eq!(denied.reason(), Some(Reason::InFlightExceeded));
+        assert_eq!(team.counts(), [(2, 30), (2, 10)]);
+        assert_eq!(denied.charged().iter().map(|state| state.units()).collect::<Vec<_>>(), [20, 0]);
+    }
+}
+
+/// One slot has lost its part: the hold is lost, and each other part is settled.
+#[test]
+fn a_part_that_is_lost_says_so_and_the_others_are_settled() {
+    let cluster = shared_cluster(Software::Redis);
+    let team = Team::new("alice", "red");
+    let hold = (HoldId::random(), 1, 10);
+    let states = team.reserve(hold);
+    assert!(states.is_admitted());
+    // Only the team's part, which is reserved alone, is settled.
+    let flights = [InFlightCharge::new(&team.team_jobs, &team.team, 0)];
+    let reset = take(&team.store, HoldStep::Reset(flights[0])).unwrap();
+    assert_eq!(reset, HoldAnswer::Forgotten { units: 1 });
+    assert_eq!(team.renew(hold), HoldAnswer::Lost);
+    let answer = team.settle(hold, [HoldAdjustment::Charge(1), HoldAdjustment::Charge(2)]);
+    assert!(matches!(answer, HoldAnswer::Settled(states) if states.len() == 2));
+    assert_eq!(team.counts(), [(0, 11), (0, 12)]);
+    drop(cluster);
+}
+
+/// Many callers who repeat the same ids across slots never hold more than the limits.
+#[test]
+fn repetitions_at_the_same_time_take_a_hold_once() {
+    let team = Team::new("alice", "red");
+    let ids: Vec<HoldId> = (0..4).map(|_| HoldId::random()).collect();
+    std::thread::scope(|scope| {
+        for worker in 0..8 {
+            let (team, ids) = (&team, &ids);
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let hold = (ids[(worker + round) % ids.len()], 1, 1);
+                    let _ = team.reserve(hold);
+                }
+            });
+        }
+    });
+    let admitted: Vec<bool> =
+        ids.iter().map(|id| team.renew((*id, 1, 1))).map(|it| it != HoldAnswer::Expired).collect();
+    let live = u32::try_from(admitted.iter().filter(|is_live| **is_live).count()).unwrap();
+    assert_eq!(team.counts(), [(live, live.into()), (live, live.into())], "{admitted:?}");
+    assert!(live <= 2, "{live}");
+    let used = block_on(team.store.peek(&[Charge::new(&team.words, &team.user, 0)])).unwrap()[0].used();
+    assert_eq!(used, u64::from(live));
+}
