@@ -91,6 +91,15 @@ impl Policies {
         self.unmatched
     }
 
+    /// Returns the same policies without limits in flight: for requests of which nobody knows when they end.
+    #[must_use]
+    pub fn without_in_flight(self) -> Self {
+        let unmatched = self.unmatched;
+        let mut policies = self.policies.into_vec();
+        policies.iter_mut().for_each(Policy::remove_in_flight);
+        Self { unmatched, ..Self::new(policies) }
+    }
+
     /// Returns all policies: those that exempt, then those that deny, then those that count, each kind in the order of
     /// the file.
     #[must_use]

@@ -282,6 +282,13 @@ impl Policy {
         lists.any(QuotaLists::has_in_flight)
     }
 
+    pub(crate) fn remove_in_flight(&mut self) {
+        let lists = self.overrides.iter_mut().flat_map(|over| &mut over.lists);
+        for list in [&mut self.quotas].into_iter().chain(lists) {
+            (list.enforced.in_flight, list.candidates.in_flight) = (None, None);
+        }
+    }
+
     /// Returns what is limited where no override holds, as it is written in a file: the quotas, then the limit in flight.
     pub fn written_limits(&self) -> impl Iterator<Item = String> {
         self.quotas.enforced.written()

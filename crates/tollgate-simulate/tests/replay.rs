@@ -658,3 +658,18 @@ fn answers_of_429_in_the_log_are_told_as_a_share() {
                 there already.";
     assert!(report.notes.iter().any(|said| said.to_string() == note), "{:?}", report.notes);
 }
+
+/// A log does not say when a request ends, so nobody knows how many were in flight.
+#[test]
+fn limits_in_flight_are_skipped_with_a_note() {
+    let text = "policies:
+  - { name: login, match: { path: /login }, key: [ip], quotas: [2/1m, 1~in_flight] }
+  - { name: runs, match: { path: /login }, key: [ip], quotas: 0~in_flight }
+  - { name: tried, key: [ip], quotas: 100/1m, candidate: 1~in_flight }";
+    let report = replay(text, Some(text), Options::default(), &REQUESTS);
+    let plain = replay(TWO, Some(TWO), Options::default(), &REQUESTS);
+    assert_eq!((report.requests, report.denied), (plain.requests, plain.denied));
+    let notes = said(&report.notes);
+    assert!(notes.contains("when each request ends: `login`, `runs`, `tried`. Other quotas"), "{notes}");
+    assert!(!notes.contains("no request:") && !said(&plain.notes).contains("in flight"), "{notes}");
+}

@@ -53,6 +53,12 @@ impl fmt::Display for Note {
                     ""
                 })
             }
+            Self::SkippedInFlight { policies } => write!(
+                f,
+                "Limits in flight were skipped, because a log does not say when each request ends: {}. Other quotas of \
+                 these policies were counted.",
+                listed(policies.iter().map(|policy| code(policy)))
+            ),
             Self::UnchargedShadows { policies } => {
                 let each = |(policy, requests): &(String, u64)| {
                     format!("{} ({})", code(policy), counted(*requests, "request"))

@@ -113,7 +113,11 @@ impl Replay {
         }
         let clock = ManualClock::default();
         let new = |policies| Engine::new(policies, &clock, max_counters, options.max_attribute_bytes);
-        let (engine, baseline) = (new(policies), baseline.map(new));
+        let in_flight = policies.as_slice().iter().filter(|policy| policy.has_in_flight());
+        let in_flight = in_flight.map(|policy| policy.name().to_owned()).collect();
+        // A log does not say when a request ends.
+        let (engine, baseline) =
+            (new(policies.without_in_flight()), baseline.map(Policies::without_in_flight).map(new));
         let max = options.max_clients.get();
         let mut subjects = vec![FollowedClients::new(options.client.clone(), max)];
         let tracks = Tracks::new(engine.policies(), classes, |identity| {
@@ -125,7 +129,9 @@ impl Replay {
         });
         let rungs = Rungs::new(engine.policies(), &tracks, &options)?;
         let decider = Decider::new(clock, engine, baseline, options.client.clone());
-        Ok(Self { decider, noter: Noter::new(subjects, tracks, rungs, options) })
+        let mut noter = Noter::new(subjects, tracks, rungs, options);
+        noter.in_flight = in_flight;
+        Ok(Self { decider, noter })
     }
 
     /// Decides on a request, as it would have been decided on at its time.

@@ -36,6 +36,8 @@ pub(super) struct Noter {
     pub(super) max_class_bytes: usize,
     pub(super) is_short_of_class_bytes: bool,
     pub(super) options: Options,
+    /// Policies whose limits in flight are skipped.
+    pub(super) in_flight: Vec<String>,
     /// Room for the clients of a request, which is used again.
     room: Vec<Option<RequestClient>>,
 }
@@ -91,6 +93,7 @@ impl Noter {
             max_class_bytes: ByClass::MAX_BYTES,
             is_short_of_class_bytes: false,
             options,
+            in_flight: Vec::new(),
             room: Vec::new(),
         }
     }

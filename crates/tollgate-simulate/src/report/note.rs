@@ -44,6 +44,11 @@ pub enum Note {
         /// Whether there are requests that cannot be decided.
         has_undecided: bool,
     },
+    /// Limits in flight were skipped.
+    SkippedInFlight {
+        /// The names of their policies.
+        policies: Vec<String>,
+    },
     /// Policies in shadow mode charge nothing for requests that other policies deny.
     UnchargedShadows {
         /// Each with its number of such requests.

@@ -294,6 +294,9 @@ impl Noter {
             let is_short_of_class_bytes = self.is_short_of_class_bytes;
             notes.push(Note::FollowedClients { one_in, is_short_of_class_bytes });
         }
+        if !self.in_flight.is_empty() {
+            notes.push(Note::SkippedInFlight { policies: self.in_flight.clone() });
+        }
         if self.all.verdicts.requests > 0 {
             notes.extend(self.idle_policies(policies));
             let uncharged = self.tracks.iter().filter(|track| track.uncharged > 0);
