@@ -106,10 +106,11 @@ pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
-    AskedCheck, AskedHold, CheckError, Ground, HoldPart, HoldSettlement, HoldTally, InFlightPart,
-    InFlightStanding, MarkedCharge, Matching, PolicyDecision, PolicyHold, PolicyLimiter, PolicySet,
-    QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, RenewAnswer, ReserveAnswer,
-    SettleAnswer, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally, WhenFull,
+    AskedCheck, AskedHold, CheckError, ForgottenUnits, Ground, HoldPart, HoldSettlement, HoldTally,
+    InFlightPart, InFlightStanding, MarkedCharge, Matching, PolicyDecision, PolicyHold, PolicyLimit,
+    PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError,
+    RenewAnswer, ReserveAnswer, SettleAnswer, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally,
+    WhenFull,
 };
 pub use self::list::List;
 pub use self::matched::{MatchedPolicies, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};

@@ -206,7 +206,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             Some(QuotaRefund::of(quota, mark?, &state?))
         });
         let values = values.collect();
-        Ok(QuotaChanges { charged: ChargedQuotas::of(&matched), values, set: Arc::clone(&set) })
+        let (charged, forgotten) = (ChargedQuotas::of(&matched), Vec::new());
+        Ok(QuotaChanges { charged, values, forgotten, set: Arc::clone(&set) })
     }
 
     /// Fails if a mark is later than now, by the clock of its counter: a shared store may be ahead of this process, and

@@ -48,7 +48,7 @@ pub use self::in_flight::InFlightStanding;
 pub use self::marked_refund::{MarkedCharge, QuotaRefund, RefundError};
 pub use self::matching::Matching;
 pub use self::policy_set::PolicySet;
-pub use self::quota_changes::QuotaChanges;
+pub use self::quota_changes::{ForgottenUnits, PolicyLimit, QuotaChanges};
 pub use self::tally::{HoldTally, Tally, TrialTally};
 pub use self::together::TogetherError;
 use crate::limiter::charge_result::ChargeResult;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tollgate::{
-    AnswerError, Clock, Counter, PolicyQuota, QuotaState, QuotaStates, ReceiptError, Step, StepDeadline,
-    Store, StoreError,
+    AnswerError, Clock, Counter, HoldAnswer, HoldStep, InFlightCharge, PolicyInFlight, PolicyQuota,
+    QuotaState, QuotaStates, ReceiptError, Step, StepDeadline, Store, StoreError,
 };
 
 use super::{CheckError, PolicyLimiter, PolicySet};
@@ -20,6 +20,34 @@ pub struct QuotaChanges<T> {
     pub(super) charged: ChargedQuotas,
     /// For each quota that applies; `None` where it was not to be changed.
     pub(super) values: Vec<Option<T>>,
+    /// Units in flight that were forgotten.
+    pub(super) forgotten: Vec<(u32, ForgottenRecord)>,
+}
+
+/// A limit that a change may be about.
+#[derive(Debug, Clone, Copy)]
+pub enum PolicyLimit<'a> {
+    /// A quota.
+    Quota(&'a PolicyQuota),
+    /// A limit in flight.
+    InFlight(&'a PolicyInFlight),
+}
+
+/// Units in flight that a reset has forgotten, whoever held them. Renewing their holds says that they are lost.
+#[derive(Debug, Clone, Copy)]
+pub struct ForgottenUnits<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The limit in flight.
+    pub in_flight: &'a PolicyInFlight,
+    /// How many were live.
+    pub units: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct ForgottenRecord {
+    in_flight: PolicyInFlight,
+    units: u32,
 }
 
 impl CheckError {
@@ -41,6 +69,14 @@ impl<T> QuotaChanges<T> {
         changed.filter_map(|((policy, _, quota), value)| Some((policy, quota, value.as_ref()?)))
     }
 
+    /// Returns the units in flight that a reset has forgotten, for each limit in flight.
+    pub fn forgotten(&self) -> impl Iterator<Item = ForgottenUnits<'_>> {
+        self.forgotten.iter().filter_map(|(policy, ForgottenRecord { in_flight, units })| {
+            let policy = self.set.policies().policy(*policy)?;
+            Some(ForgottenUnits { policy, in_flight, units: *units })
+        })
+    }
+
     /// Returns the policies under which it was made.
     #[must_use]
     pub const fn policies(&self) -> &Arc<PolicySet> {
@@ -49,21 +85,46 @@ impl<T> QuotaChanges<T> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Resets the usage of every quota that applies and is selected, for this policy or all. Attributes with limits or
-    /// costs are optional, and those that only other policies need.
+    /// Resets the usage of every limit that applies and is selected, for this policy or all. Of a limit in flight, all live
+    /// units are forgotten, whoever holds them. Attributes with limits or costs are optional, and those that only other
+    /// policies need.
     ///
     /// # Errors
     ///
-    /// Otherwise as [`check`](Self::check). If the store failed for some quotas and others were reset, the error
+    /// Otherwise as [`check`](Self::check). If the store failed for some limits and quotas were reset, the error
     /// [names those](CheckError::Partly).
     pub async fn reset(
         &self,
         attributes: &Attributes<'_>,
         policy: Option<&str>,
-        is_meant: impl Fn(&PolicyQuota) -> bool,
+        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
     ) -> Result<QuotaChanges<QuotaState>, CheckError> {
+        let set = self.live();
+        let matched = self.matched(&set, attributes, 0, NeededValues::Counters { of: policy })?;
         #[expect(clippy::redundant_closure, reason = "the variant takes one lifetime, and not any")]
-        self.assign(attributes, policy, is_meant, |counter| Step::Reset(counter)).await
+        let values = self.assign(&matched, &is_meant, |counter| Step::Reset(counter)).await?;
+        let mut forgotten = Vec::new();
+        for entry in matched.deciding() {
+            let in_flight = entry.in_flight().filter(|in_flight| is_meant(PolicyLimit::InFlight(in_flight)));
+            let Some(in_flight) = in_flight else { continue };
+            let step = HoldStep::Reset(InFlightCharge::new(in_flight, &entry.key, 0));
+            let answer = self.store.hold_until(step, None).await;
+            match answer.and_then(|answer| match answer {
+                HoldAnswer::Forgotten { units } => Ok(units),
+                _ => Err(AnswerError::Nonsense.into()),
+            }) {
+                Ok(units) => {
+                    let in_flight = in_flight.clone();
+                    forgotten.push((entry.applied.policy, ForgottenRecord { in_flight, units }));
+                }
+                Err(error) => {
+                    let changed = matched.enforced().zip(&values).filter(|(_, value)| value.is_some());
+                    let changed = changed.map(|(charge, _)| charge.counter().quota().clone()).collect();
+                    return Err(CheckError::after(changed, error));
+                }
+            }
+        }
+        Ok(QuotaChanges { charged: ChargedQuotas::of(&matched), values, forgotten, set: Arc::clone(&set) })
     }
 
     /// Sets the usage of every quota that applies and is selected, of this policy or of all.
@@ -71,31 +132,33 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// Otherwise as [`check`](Self::check). If the store failed for some quotas and others were set, the error
+    /// If a limit in flight is selected, because its units [belong to holds](CheckError::OnlyHolds). Otherwise as [`check`](Self::check). If the store failed for some quotas and others were set, the error
     /// [names those](CheckError::Partly).
     pub async fn set(
         &self,
         attributes: &Attributes<'_>,
         used: u64,
         policy: Option<&str>,
-        is_meant: impl Fn(&PolicyQuota) -> bool,
+        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
     ) -> Result<QuotaChanges<QuotaState>, CheckError> {
-        self.assign(attributes, policy, is_meant, |counter| Step::Set { counter, used }).await
+        let set = self.live();
+        let matched = self.matched(&set, attributes, 0, NeededValues::Counters { of: policy })?;
+        expect_quotas(&matched, |in_flight| is_meant(PolicyLimit::InFlight(in_flight)))?;
+        let values = self.assign(&matched, &is_meant, |counter| Step::Set { counter, used }).await?;
+        let (charged, forgotten) = (ChargedQuotas::of(&matched), Vec::new());
+        Ok(QuotaChanges { charged, values, forgotten, set: Arc::clone(&set) })
     }
 
     async fn assign(
         &self,
-        attributes: &Attributes<'_>,
-        policy: Option<&str>,
-        is_meant: impl Fn(&PolicyQuota) -> bool,
+        matched: &MatchedPolicies<'_>,
+        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
         step: impl Fn(Counter<'_>) -> Step<'_>,
-    ) -> Result<QuotaChanges<QuotaState>, CheckError> {
-        let set = self.live();
-        let matched = self.matched(&set, attributes, 0, NeededValues::Counters { of: policy })?;
+    ) -> Result<Vec<Option<QuotaState>>, CheckError> {
         let counters = matched.enforced().map(|charge| charge.counter());
-        let steps = counters.map(|counter| is_meant(counter.quota()).then(|| step(counter)));
-        let values = self.change(None, steps).await?;
-        Ok(QuotaChanges { charged: ChargedQuotas::of(&matched), values, set: Arc::clone(&set) })
+        let steps =
+            counters.map(|counter| is_meant(PolicyLimit::Quota(counter.quota())).then(|| step(counter)));
+        self.change(None, steps).await
     }
 
     /// Charges every quota that applies without asking for room: `used` may pass the limit. Attributes with limits are
@@ -106,7 +169,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// Otherwise as [`check`](Self::check). If other quotas were charged, an error of the store
+    /// If a limit in flight applies, because its units [belong to holds](CheckError::OnlyHolds). Otherwise as
+    /// [`check`](Self::check). If other quotas were charged, an error of the store
     /// [may have charged](StoreError::may_have_charged).
     pub async fn record(
         &self,
@@ -123,7 +187,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
     ) -> Vec<Result<QuotaChanges<QuotaState>, CheckError>> {
         let set = self.live();
-        let matched = |(attributes, cost)| self.matched(&set, attributes, cost, NeededValues::Cost);
+        let matched = |(attributes, cost)| {
+            let matched = self.matched(&set, attributes, cost, NeededValues::Cost)?;
+            expect_quotas(&matched, |_| true)?;
+            Ok(matched)
+        };
         let all: Vec<Result<MatchedPolicies<'_>, CheckError>> = requests.into_iter().map(matched).collect();
         let charges = all.iter().flatten().flat_map(MatchedPolicies::enforced);
         let steps: Vec<Step<'_>> = charges.map(Step::Record).collect();
@@ -135,7 +203,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 // Each takes its answers, also after one that failed.
                 let states = QuotaStates::of_each(matched.enforced().map(|_| next(&mut answers)).collect())?;
                 let values = states.iter().copied().map(Some).collect();
-                Ok(QuotaChanges { charged: ChargedQuotas::of(matched), values, set: Arc::clone(&set) })
+                let (charged, forgotten) = (ChargedQuotas::of(matched), Vec::new());
+                Ok(QuotaChanges { charged, values, forgotten, set: Arc::clone(&set) })
             })
             .collect()
     }
@@ -175,6 +244,17 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let states = QuotaStates::of_each(answers).map_err(|error| CheckError::after(changed, error))?;
         let mut states = states.iter().copied();
         Ok(wanted.iter().map(|step| step.and_then(|_| states.next())).collect())
+    }
+}
+
+/// Refuses a change of a limit in flight that is meant.
+fn expect_quotas(
+    matched: &MatchedPolicies<'_>,
+    is_meant: impl Fn(&PolicyInFlight) -> bool,
+) -> Result<(), CheckError> {
+    match matched.deciding().filter_map(|entry| entry.in_flight()).find(|in_flight| is_meant(in_flight)) {
+        None => Ok(()),
+        Some(in_flight) => Err(CheckError::OnlyHolds { policy: in_flight.policy().into() }),
     }
 }
 

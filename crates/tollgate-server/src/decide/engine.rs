@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tollgate::{PolicyQuota, QuotaState, Source, StoreError, Verdict};
+use tollgate::{QuotaState, Source, StoreError, Verdict};
 use tollgate_policy::{
     AskedCheck, AskedHold, CheckError, InFlightStanding, MarkedCharge, Policy, PolicyDecision, PolicyHold,
-    PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, QuotaStanding, RefundError, RenewAnswer,
-    ReserveAnswer, SettleAnswer, TogetherError, TrialDecision, TrialKind, WhenFull,
+    PolicyLimit, PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, QuotaStanding, RefundError,
+    RenewAnswer, ReserveAnswer, SettleAnswer, TogetherError, TrialDecision, TrialKind, WhenFull,
 };
 use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
@@ -231,7 +231,7 @@ impl DecisionEngine {
         &self,
         attributes: &CallerAttributes<'_>,
         policy: Option<&str>,
-        is_meant: impl Fn(&PolicyQuota) -> bool,
+        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
     ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.limiter.reset(attributes.as_attributes(), policy, is_meant).await
     }
@@ -242,7 +242,7 @@ impl DecisionEngine {
         attributes: &CallerAttributes<'_>,
         used: u64,
         policy: Option<&str>,
-        is_meant: impl Fn(&PolicyQuota) -> bool,
+        is_meant: impl Fn(PolicyLimit<'_>) -> bool,
     ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.limiter.set(attributes.as_attributes(), used, policy, is_meant).await
     }

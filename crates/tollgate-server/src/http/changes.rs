@@ -2,12 +2,12 @@
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::{AnswerError, Charge, PolicyQuota, QuotaState, StoreError};
-use tollgate_policy::{CheckError, MarkedCharge, Outcome, QuotaChanges};
+use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
+use tollgate_policy::{CheckError, MarkedCharge, MatchedPolicies, Outcome, PolicyLimit, QuotaChanges};
 
 use super::wire::{
     BatchRequest, CountsReply, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest, RefundReply,
-    RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenQuota,
+    RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenLimit,
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, CallerAttributes};
@@ -41,36 +41,35 @@ impl Edge {
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let ResetRequest { attributes, policy, quota } = json::read(&body)?;
-        let meant = MeantQuotas { policy, quota };
+        let meant = MeantLimits { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
-        let changed = self.engine()?.reset(&attributes, policy, |quota| meant.is(quota)).await;
+        let changed = self.engine()?.reset(&attributes, policy, |limit| meant.is(limit)).await;
         self.counts(&attributes, &meant, changed)
     }
 
     pub(super) async fn set(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
-        let meant = MeantQuotas { policy, quota };
+        let meant = MeantLimits { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
-        let changed = self.engine()?.set(&attributes, used.value(), policy, |quota| meant.is(quota)).await;
+        let changed = self.engine()?.set(&attributes, used.value(), policy, |limit| meant.is(limit)).await;
         self.counts(&attributes, &meant, changed)
     }
 
     fn counts(
         &self,
         attributes: &CallerAttributes<'_>,
-        meant: &MeantQuotas,
+        meant: &MeantLimits,
         changed: Result<QuotaChanges<QuotaState>, CheckError>,
     ) -> Result<Reply, Rejection> {
         let changed = changed.map_err(|error| Rejection::change(&error, "attributes"))?;
-        if changed.iter().next().is_none() {
+        if changed.iter().next().is_none() && changed.forgotten().next().is_none() {
             let outcome = changed.policies().policies().charges(attributes.as_attributes(), 0);
-            let charges: Vec<Charge<'_>> = match &outcome {
-                Ok(Outcome::Charge(matched)) => matched.enforced().collect(),
+            let applied: Vec<(String, String)> = match &outcome {
+                Ok(Outcome::Charge(matched)) => applied(matched),
                 _ => Vec::new(),
             };
-            let quotas: Vec<&PolicyQuota> = charges.iter().map(|charge| charge.counter().quota()).collect();
-            meant.expect_any(&quotas)?;
+            meant.expect_any(&applied)?;
         }
         Ok(reply::json(StatusCode::OK, &CountsReply::new(&changed)))
     }
@@ -114,35 +113,59 @@ impl Edge {
     }
 }
 
-/// The quotas that a change is about; all that apply, by default.
-struct MeantQuotas {
-    policy: Option<Box<str>>,
-    /// Its windows identify it; the limit may have changed.
-    quota: Option<WrittenQuota>,
+/// Returns the limits that decide on a request, each with the name of its policy.
+fn applied(matched: &MatchedPolicies<'_>) -> Vec<(String, String)> {
+    let quotas = matched.enforced().map(|charge| {
+        let quota = charge.counter().quota();
+        (quota.policy().to_owned(), quota.quota().to_string())
+    });
+    let in_flight = matched.in_flight(0).map(|charge| {
+        let limit = charge.in_flight();
+        (limit.policy().to_owned(), limit.in_flight().to_string())
+    });
+    quotas.chain(in_flight).collect()
 }
 
-impl MeantQuotas {
-    fn is(&self, quota: &PolicyQuota) -> bool {
-        let is_windows = |WrittenQuota(meant): &WrittenQuota| {
-            quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))
+/// The limits that a change is about; all that apply, by default.
+struct MeantLimits {
+    policy: Option<Box<str>>,
+    /// Its windows identify it; the limit may have changed.
+    quota: Option<WrittenLimit>,
+}
+
+impl MeantLimits {
+    fn is(&self, limit: PolicyLimit<'_>) -> bool {
+        let (policy, is_limit) = match limit {
+            PolicyLimit::Quota(quota) => {
+                let is_windows = |meant: &WrittenLimit| match meant {
+                    WrittenLimit::Quota(meant) => {
+                        quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))
+                    }
+                    WrittenLimit::InFlight(_) => false,
+                };
+                (quota.policy(), self.quota.as_ref().is_none_or(is_windows))
+            }
+            PolicyLimit::InFlight(in_flight) => {
+                let is_in_flight = |meant: &WrittenLimit| matches!(meant, WrittenLimit::InFlight(_));
+                (in_flight.policy(), self.quota.as_ref().is_none_or(is_in_flight))
+            }
         };
-        self.policy.as_deref().is_none_or(|policy| policy == quota.policy())
-            && self.quota.as_ref().is_none_or(is_windows)
+        self.policy.as_deref().is_none_or(|meant| meant == policy) && is_limit
     }
 
-    /// Refuses a change that concerns none of these quotas, if quotas were named.
-    fn expect_any(&self, quotas: &[&PolicyQuota]) -> Result<(), Rejection> {
-        let has_policy = |policy: &str| quotas.iter().any(|quota| quota.policy() == policy);
+    /// Refuses a change that concerns none of these limits, if limits were named.
+    fn expect_any(&self, applied: &[(String, String)]) -> Result<(), Rejection> {
+        let has_policy = |policy: &str| applied.iter().any(|(other, _)| other == policy);
         let field = match (self.policy.as_deref(), &self.quota) {
             (None, None) => return Ok(()),
             (None, Some(_)) => "quota",
             (Some(policy), Some(_)) if has_policy(policy) => "quota",
             (Some(_), _) => "policy",
         };
-        let detail = if quotas.is_empty() {
+        let detail = if applied.is_empty() {
             "nothing was changed: no such quota applies to the request".to_owned()
         } else {
-            let each = quotas.iter().map(|quota| format!("{} of {}", quota.quota(), quota.policy()));
+            let each = applied.iter().map(|(policy, limit)| format!("{limit} of {policy}"));
             format!("nothing was changed: there are {}", each.collect::<Vec<_>>().join(", "))
         };
         Err(Rejection::conflict(field, detail))

@@ -1,6 +1,6 @@
 //! Renewals, and where later steps on a hold are made.
 
-use tollgate::{AnswerError, Clock, HoldAnswer, HoldPlace, HoldStep, StepDeadline, Store, StoreError};
+use tollgate::{AnswerError, Clock, HoldAnswer, HoldStep, StepDeadline, Store, StoreError};
 
 use super::{PolicyHold, RenewAnswer};
 use crate::limiter::PolicyLimiter;
@@ -45,10 +45,6 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         step: HoldStep<'_>,
         deadline: Option<StepDeadline>,
     ) -> Result<HoldAnswer, StoreError> {
-        match hold.place() {
-            HoldPlace::Store => self.store.store().hold_until(step, deadline).await,
-            HoldPlace::Process => Ok(HoldAnswer::Expired),
-            HoldPlace::Nowhere => Ok(HoldAnswer::Gone),
-        }
+        self.store.hold_in(hold.place(), step, deadline).await
     }
 }

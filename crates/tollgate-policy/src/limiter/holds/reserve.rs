@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use tollgate::{
-    AnswerError, Charge, Clock, HoldAnswer, HoldId, HoldLength, HoldPlace, HoldStates, HoldStep, HoldTerms,
-    InFlightCharge, InFlightState, OnStoreFailure, StepDeadline, Store, StoreError,
+    AnswerError, Clock, HoldAnswer, HoldId, HoldLength, HoldPlace, HoldStates, HoldStep, HoldTerms,
+    InFlightCharge, OnStoreFailure, StepDeadline, Store, StoreError,
 };
 
 use super::{HoldPart, InFlightPart, PolicyHold, ReserveAnswer};
@@ -97,10 +97,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             let decided = if charges.is_empty() && in_flight.is_empty() {
                 DecidedStates::unlimited()
             } else {
-                match self.store.store().hold_until(step, deadline).await {
+                match self.store.hold_until(step, deadline).await {
                     Ok(HoldAnswer::Conflict) => return Ok(ReserveAnswer::Conflict),
                     Ok(HoldAnswer::Ended) => return Ok(ReserveAnswer::Ended),
-                    answer => self.decided(&in_flight, &charges, answer).map_err(|error| {
+                    answer => self.decided(&terms, answer).map_err(|error| {
                         matching.note_failure();
                         matching.error(error)
                     })?,
@@ -135,24 +135,19 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let charges: Charges<'_> = matching.charges();
         let in_flight: InFlightCharges<'_> = matching.in_flight(1).collect();
         let terms = HoldTerms::new(HoldId::random(), &in_flight, &charges, HoldLength::default());
-        let answer = self.store.store().hold_until(HoldStep::Look(terms), None).await;
-        let decided = self.decided(&in_flight, &charges, answer).map_err(|error| matching.error(error))?;
+        let answer = self.store.hold_until(HoldStep::Look(terms), None).await;
+        let decided = self.decided(&terms, answer).map_err(|error| matching.error(error))?;
         Ok(decided.result(matching))
     }
 
     /// Returns the states that a step on a hold came to.
     fn decided(
         &self,
-        in_flight: &[InFlightCharge<'_>],
-        charges: &[Charge<'_>],
+        terms: &HoldTerms<'_>,
         answer: Result<HoldAnswer, StoreError>,
     ) -> Result<DecidedStates, StoreError> {
         match answer {
-            Ok(HoldAnswer::Decided(states))
-                if states.in_flight().len() == in_flight.len() && states.charged().len() == charges.len() =>
-            {
-                Ok(DecidedStates { states, is_full: false })
-            }
+            Ok(HoldAnswer::Decided(states)) => Ok(DecidedStates { states, is_full: false }),
             // The store answers no reservation in another way.
             Ok(_) => Err(AnswerError::Nonsense.into()),
             Err(StoreError::Full) => {
@@ -160,12 +155,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 match self.when_full {
                     WhenFull::Deny => Err(StoreError::Full),
                     WhenFull::Allow => {
-                        let state = |charge: &InFlightCharge<'_>| {
-                            InFlightState::decide(charge.in_flight().in_flight(), 0, charge.units())
-                        };
-                        let charged = self.store.uncounted(charges);
-                        let states = HoldStates::new(in_flight.iter().map(state).collect(), charged);
-                        Ok(DecidedStates { states: states.with_place(HoldPlace::Nowhere), is_full: true })
+                        Ok(DecidedStates { states: self.store.uncounted_hold(terms), is_full: true })
                     }
                 }
             }

@@ -2,6 +2,8 @@
 
 mod changes;
 mod deciding;
+mod hold_outages;
+mod holds;
 mod kinds;
 mod outages;
 mod trials;

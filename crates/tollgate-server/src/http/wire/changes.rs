@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyQuota, QuotaState, Source};
-use tollgate_policy::{Policy, QuotaChanges, QuotaRefund};
+use tollgate_policy::{ForgottenUnits, Policy, QuotaChanges, QuotaRefund};
 use tollgate_wire::body::{Algorithm, DecisionSource, QuotaText, WindowBody, mark};
 
 use crate::answer::rejection::Rejection;
@@ -44,6 +44,19 @@ pub(in crate::http) struct CountsReply<'a> {
     /// The version of the policies that chose the quotas.
     version: u64,
     quotas: Vec<QuotaCount<'a>>,
+    /// The units in flight that a reset has forgotten, whoever held them; absent if no limit in flight was reset.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    forgotten: Vec<ForgottenCount<'a>>,
+}
+
+/// The units in flight of one limit that were forgotten.
+#[derive(Serialize, JsonSchema)]
+struct ForgottenCount<'a> {
+    policy: &'a str,
+    /// The limit in flight.
+    quota: String,
+    /// How many units were live.
+    units: u32,
 }
 
 /// The result of each record of a batch, in the order of its requests.
@@ -98,7 +111,11 @@ impl<'a> RefundedQuota<'a> {
 impl<'a> CountsReply<'a> {
     pub(in crate::http) fn new(changed: &'a QuotaChanges<QuotaState>) -> Self {
         let quotas = changed.iter().map(|(policy, quota, state)| QuotaCount::new(policy, quota, state));
-        Self { version: changed.policies().version(), quotas: quotas.collect() }
+        let forgotten = changed.forgotten().map(|ForgottenUnits { policy, in_flight, units }| {
+            ForgottenCount { policy: policy.name(), quota: in_flight.in_flight().to_string(), units }
+        });
+        let (version, quotas) = (changed.policies().version(), quotas.collect());
+        Self { version, quotas, forgotten: forgotten.collect() }
     }
 }
 

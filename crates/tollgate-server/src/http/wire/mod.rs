@@ -21,7 +21,6 @@ pub(super) use self::holds::{
 pub(super) use self::requests::{
     BatchEntryRequest, BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest,
     RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest, WrittenLimit,
-    WrittenQuota,
 };
 
 /// Describes a type of the wire.

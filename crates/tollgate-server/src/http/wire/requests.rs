@@ -137,15 +137,6 @@ pub(in crate::http) struct RecordEntryRequest<'a> {
     pub(in crate::http) cost: CostUnits,
 }
 
-/// A quota in its written form.
-pub(in crate::http) struct WrittenQuota(pub(in crate::http) Quota);
-
-impl<'de> Deserialize<'de> for WrittenQuota {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        json::quota(deserializer).map(Self)
-    }
-}
-
 /// A quota or a limit in flight in its written form.
 pub(in crate::http) enum WrittenLimit {
     Quota(Quota),
@@ -241,10 +232,10 @@ pub(in crate::http) struct ResetRequest<'a> {
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) policy: Option<Box<str>>,
-    /// The quota to change; its limit is ignored. Default: all.
+    /// The quota to change, or the limit in flight; its limit is ignored. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
-    pub(in crate::http) quota: Option<WrittenQuota>,
+    pub(in crate::http) quota: Option<WrittenLimit>,
 }
 
 /// A set: the attributes whose counters are set, and their value.
@@ -260,10 +251,10 @@ pub(in crate::http) struct SetRequest<'a> {
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) policy: Option<Box<str>>,
-    /// The quota to change; its limit is ignored. Default: all.
+    /// The quota to change, or the limit in flight; its limit is ignored. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
-    pub(in crate::http) quota: Option<WrittenQuota>,
+    pub(in crate::http) quota: Option<WrittenLimit>,
 }
 
 /// No fields; an empty body works as well.
