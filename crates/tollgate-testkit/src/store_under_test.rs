@@ -32,6 +32,12 @@ pub trait StoreUnderTest: Send + Sync {
         Duration::ZERO
     }
 
+    /// Returns whether the id of a hold is remembered with its key, so that it is another hold with another key. Not by
+    /// default.
+    fn remembers_ids_by_key(&self) -> bool {
+        false
+    }
+
     /// The store's time.
     fn now(&self) -> impl Future<Output = Timestamp> + Send {
         async {

@@ -7,6 +7,7 @@ mod redis {
     use crate::servers::served;
 
     conformance!(every_store: served(Software::Redis));
+    conformance!(holds: served(Software::Redis));
 }
 
 mod valkey {
@@ -16,6 +17,7 @@ mod valkey {
     use crate::servers::served;
 
     conformance!(every_store: served(Software::Valkey));
+    conformance!(holds: served(Software::Valkey));
 }
 
 mod redis_whose_clock_is_moved {
@@ -26,6 +28,7 @@ mod redis_whose_clock_is_moved {
 
     conformance!(steered_clock: steered(Software::Redis));
     conformance!(server_clock: steered(Software::Redis));
+    conformance!(holds_steered: steered(Software::Redis));
 }
 
 mod valkey_whose_clock_is_moved {
@@ -36,6 +39,7 @@ mod valkey_whose_clock_is_moved {
 
     conformance!(steered_clock: steered(Software::Valkey));
     conformance!(server_clock: steered(Software::Valkey));
+    conformance!(holds_steered: steered(Software::Valkey));
 }
 
 mod redis_cluster {
@@ -45,6 +49,7 @@ mod redis_cluster {
     use crate::servers::clustered;
 
     conformance!(every_store: clustered(Software::Redis));
+    conformance!(holds: clustered(Software::Redis));
 }
 
 mod valkey_cluster {
@@ -54,4 +59,5 @@ mod valkey_cluster {
     use crate::servers::clustered;
 
     conformance!(every_store: clustered(Software::Valkey));
+    conformance!(holds: clustered(Software::Valkey));
 }

@@ -104,6 +104,10 @@ impl StoreUnderTest for Clustered {
         Duration::from_millis(250)
     }
 
+    fn remembers_ids_by_key(&self) -> bool {
+        true
+    }
+
     async fn now(&self) -> Timestamp {
         self.cluster.nodes()[0].time()
     }

@@ -79,8 +79,7 @@ local function live_units(name, flight, may_write)
   if type(all) ~= 'number' then return nil end
   if all == 0 then return 0, NO_KEY end
   local live = call('ZCOUNT', name, now + 1, '+inf')
-  if not may_write then return live end
-  if all > live then call('ZPOPMIN', name, math.min(all - live, math.max(SWEPT, 2 * flight.units))) end
+  if may_write and all > live then call('ZPOPMIN', name, math.min(all - live, math.max(SWEPT, 2 * flight.units))) end
   if live == 0 then return 0, NO_KEY end
   local expires, latest = call('PEXPIRETIME', name), now + flight.longest
   if expires > latest + GRACE then

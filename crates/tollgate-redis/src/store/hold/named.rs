@@ -103,7 +103,7 @@ impl<'a> NamedHold<'a> {
     ///
     /// # Errors
     ///
-    /// If a settlement adjusts more charges than there are.
+    /// If a counter has no name.
     pub(super) fn request(
         &self,
         order: HoldOrder<'_>,
@@ -126,7 +126,7 @@ impl<'a> NamedHold<'a> {
                     adjusted: SmallVec::new(),
                 };
                 let mut shapes = SmallVec::new();
-                for (place, adjustment) in adjustments.iter().enumerate() {
+                for (place, adjustment) in adjustments.iter().enumerate().take(looked.keys.len()) {
                     let (step, limit) = match *adjustment {
                         HoldAdjustment::Keep => continue,
                         HoldAdjustment::GiveBack { units, mark } => {
@@ -139,11 +139,8 @@ impl<'a> NamedHold<'a> {
                             (CounterStep::Record { units: units.into() }, limit)
                         }
                     };
-                    let (Some(key), Some(shape)) = (looked.keys.get(place), looked.shapes.get(place)) else {
-                        return Err(StoreError::Uncountable("a hold has fewer charges than are settled"));
-                    };
-                    keys.push(key.clone());
-                    shapes.push(Shape { step, windows: shape.windows });
+                    keys.push(looked.keys[place].clone());
+                    shapes.push(Shape { step, windows: looked.shapes[place].windows });
                     settled.adjusted.push(AdjustedPlace { place, limit });
                 }
                 let operation = match order {
