@@ -23,7 +23,9 @@ fn server() -> &'static Server {
 
 fn connect() -> ServerConnection {
     let mut connection = server().connection();
-    let _: String = redis::cmd("SCRIPT").arg("LOAD").arg(TEXT).query(&mut connection).unwrap();
+    for text in TEXTS {
+        let _: String = redis::cmd("SCRIPT").arg("LOAD").arg(*text).query(&mut connection).unwrap();
+    }
     connection
 }
 
@@ -40,7 +42,7 @@ fn take_with(
     let probable = probable.map(|now| Probable { now, settled: Timestamp::EPOCH });
     let (mut entries, answers) = entries(requests);
     let (merged, mut call) = (MergedRequests::new(&entries), Calls::default());
-    encode(&merged.groups(0, &entries), probable, &mut call);
+    merged.encode(0, &entries, probable, &mut call);
     let packed: Vec<u8> =
         redis::from_redis_value(connection.req_packed_command(call.bytes()).unwrap()).unwrap();
     let read = merged.read(0, &entries, decode(RespValue::Bulk(packed)).unwrap()).unwrap();
@@ -103,6 +105,150 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
     }
     for key in ["unknown-one", "unknown-other"] {
         assert_eq!(redis::cmd("GET").arg(key).query::<u64>(&mut connection).unwrap(), 5);
+    }
+}
+
+/// A step on a hold of one unit in flight that charges one counter; an undo asks for two units back.
+fn hold_of_one(operation: HoldOperation, attempt: u8) -> Request {
+    let windows = WindowSpec::Grid { origin: 0, length: 3_600_000_000 };
+    let (step, keys): (_, &[&str]) = match operation {
+        HoldOperation::Reset => (None, &["hold-units"]),
+        HoldOperation::Renew => (None, &["hold-record", "hold-units"]),
+        HoldOperation::Undo(_) => {
+            let start = server().time().as_unix_millis() / 3_600_000_000 * 3_600_000_000;
+            (Some(CounterStep::Refund { units: 2, start }), &["hold-record", "hold-units", "hold-used"])
+        }
+        _ => (Some(charge_of_one(5)), &["hold-record", "hold-units", "hold-used"]),
+    };
+    let name = HoldName { id: [7; 16], binding: [8; 16], attempt: [attempt; 8] };
+    let flight = FlightShape { units: 1, limit: 3, longest: 60_000 };
+    let hold = HoldShape { operation, name, length: 60_000, in_flight: [flight].into_iter().collect() };
+    Request {
+        hold: Some(Box::new(hold)),
+        shapes: step.map(|step| Shape { step, windows }).into_iter().collect(),
+        keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
+    }
+}
+
+/// An undo that is late would take away what a later attempt of the same hold relies on.
+#[test]
+fn only_the_last_attempt_undoes_a_hold() {
+    let mut connection = connect();
+    let windows = [WindowSpec::Grid { origin: 0, length: 3_600_000_000 }].into_iter().collect();
+    let adjusted = [AdjustedPlace { place: 0, limit: None }].into_iter().collect();
+    let undo = HoldOperation::Undo(SettledCounters { windows, adjusted });
+    let mut outcomes = |requests: &[Request]| -> Vec<HoldOutcome> {
+        let answers = take(&mut connection, requests);
+        let outcome = |answer: ScriptAnswer| match answer.outcome {
+            ScriptOutcome::Hold(outcome) => *outcome,
+            other => panic!("{other:?}"),
+        };
+        answers.into_iter().map(outcome).collect()
+    };
+    let reserve = |attempt| hold_of_one(HoldOperation::Reserve, attempt);
+    let is_repeated = |outcome: &HoldOutcome| matches!(outcome, HoldOutcome::Decided(verdict) if verdict.is_admitted && verdict.is_repeated);
+    assert!(matches!(&outcomes(&[reserve(1)])[..], [HoldOutcome::Decided(first)] if !first.is_repeated));
+    assert!(is_repeated(&outcomes(&[reserve(2)])[0]));
+    assert_eq!(outcomes(&[hold_of_one(undo.clone(), 1)]), [HoldOutcome::Expired]);
+    assert!(is_repeated(&outcomes(&[reserve(2)])[0]));
+    let undone = outcomes(&[hold_of_one(undo.clone(), 2)]);
+    assert!(
+        matches!(&undone[..], [HoldOutcome::Settled(_, counters)] if counters[0].change.after == 0),
+        "{undone:?}"
+    );
+    assert_eq!(outcomes(&[hold_of_one(undo, 2)]), [HoldOutcome::Expired], "it can be repeated");
+    // The id is free.
+    assert!(matches!(&outcomes(&[reserve(1)])[..], [HoldOutcome::Decided(again)] if !again.is_repeated));
+    let reset = hold_of_one(HoldOperation::Reset, 0);
+    assert_eq!(outcomes(&[reset]), [HoldOutcome::Forgotten(1)]);
+    assert_eq!(outcomes(&[hold_of_one(HoldOperation::Renew, 1)]), [HoldOutcome::Lost]);
+}
+
+/// A reply to a step on a hold with any number that the script never says.
+#[test]
+fn a_hold_whose_reply_cannot_be_is_an_error() {
+    let now = server().time().as_unix_millis();
+    let read = |operation: HoldOperation, numbers: &[i64]| {
+        let request = hold_of_one(operation, 1);
+        let mut packed = vec![0xdc];
+        packed.extend(u16::try_from(numbers.len() + 1).unwrap().to_be_bytes());
+        for number in [&[now], numbers].concat() {
+            packed.push(0xd3);
+            packed.extend(number.to_be_bytes());
+        }
+        let (entries, _) = entries(&[request]);
+        MergedRequests::new(&entries).read(0, &entries, decode(RespValue::Bulk(packed))?)
+    };
+    let settled = || SettledCounters {
+        windows: [WindowSpec::Grid { origin: 0, length: 3_600_000_000 }; 2].into_iter().collect(),
+        adjusted: [AdjustedPlace { place: 0, limit: None }].into_iter().collect(),
+    };
+    let mark = now / 3_600_000_000 * 3_600_000_000;
+    let reserve = || HoldOperation::Reserve;
+    let undo = || HoldOperation::Undo(settled());
+    let possible: &[(HoldOperation, &[i64])] = &[
+        (reserve(), &[1, 0, 1, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 0, now, 3, 3, 3]),
+        (reserve(), &[1, 0, 0, now, 3, 2, 5]),
+        (reserve(), &[1, 1, 1, now - 5_000, 9, 4, 7]),
+        (HoldOperation::Look, &[1, 0, 0, now, 3, 2, 3]),
+        (HoldOperation::Renew, &[2]),
+        (HoldOperation::Renew, &[-5]),
+        (undo(), &[3, 0, now, 1, 0, 0, 2, mark, 4]),
+        (undo(), &[3, 1, now - 9_000, 1, 1, 1, 77, 0, 4]),
+        (HoldOperation::Reset, &[4, 3]),
+        (reserve(), &[-8]),
+    ];
+    for (operation, numbers) in possible {
+        let answer = read(operation.clone(), numbers);
+        assert!(answer.is_ok(), "{operation:?} {numbers:?}: {answer:?}");
+    }
+    let impossible: &[(HoldOperation, &[i64])] = &[
+        // Flags, times, limits and verdicts that are none or another's.
+        (reserve(), &[1, 2, 1, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 2, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 1, now - 1, 3, 2, 3]),
+        (reserve(), &[1, 1, 1, -1, 3, 2, 3]),
+        (reserve(), &[1, 0, 1, now, 4, 2, 3]),
+        (reserve(), &[1, 1, 1, now, (1 << 20) + 1, 2, 3]),
+        (reserve(), &[1, 0, 0, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 1, now, 3, 3, 3]),
+        (reserve(), &[1, 0, 1, now, 3, 2, 5]),
+        (reserve(), &[1, 1, 0, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 1, now, 3, -1, 3]),
+        (reserve(), &[1, 0, 0, now, 3, 1 << 32, 3]),
+        (reserve(), &[1, 0, 1, now, 3, 2, -3]),
+        (reserve(), &[1, 0, 1, now, 3, 2, 1 << 41]),
+        (reserve(), &[1, 0, 1, now, 3, 2]),
+        (reserve(), &[1, 0, 1, now, 3, 2, 3, 0]),
+        (HoldOperation::Look, &[1, 1, 1, now, 3, 2, 3]),
+        (HoldOperation::Look, &[1, 0, 1, now, 3, 2, 3]),
+        // Answers to another question.
+        (reserve(), &[2]),
+        (reserve(), &[-5]),
+        (reserve(), &[-6]),
+        (reserve(), &[-1]),
+        (HoldOperation::Look, &[-8]),
+        (HoldOperation::Renew, &[1, 0, 1, now, 3, 2, 3]),
+        (HoldOperation::Renew, &[3, 0, now, 0]),
+        (HoldOperation::Renew, &[0]),
+        (HoldOperation::Reset, &[4, -1]),
+        (HoldOperation::Reset, &[-6]),
+        // Settlements of other counters, other units, or none.
+        (undo(), &[3, 1, now, 1, 2, 1, 2, 0, 4]),
+        (undo(), &[3, 1, now, 3, 0, 1, 2, 0, 4, 1, 1, 2, 0, 4, 2, 1, 2, 0, 4]),
+        (undo(), &[3, 1, now, 2, 1, 1, 2, 0, 4, 0, 1, 2, 0, 4]),
+        (undo(), &[3, 1, now, 1, 0, 1, -2, 0, 4]),
+        (undo(), &[3, 1, now, 1, 0, 1, 1 << 32, 0, 4]),
+        (undo(), &[3, 1, now, 1, 0, 2, 2, 0, 4]),
+        (undo(), &[3, 0, now, 0]),
+        (undo(), &[3, 0, now, 1, 0, 0, 3, mark, 4]),
+        (undo(), &[3, 0, now, 1, 0, 1, 2, 0, 4]),
+        (undo(), &[3, 0, now, 1, 1, 0, 2, mark, 4]),
+    ];
+    for (operation, numbers) in impossible {
+        let answer = read(operation.clone(), numbers);
+        assert!(answer.is_err(), "{operation:?} {numbers:?}: {answer:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod batch;
 mod cluster;
+mod holds;
 mod lanes;
 mod login;
 mod nonsense;

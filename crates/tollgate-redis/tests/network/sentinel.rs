@@ -5,7 +5,7 @@ use tollgate_testkit::servers::{Data, Sentinels, Server, ServerConnection, Softw
 
 use crate::support::{Caller, builder, patient, patient_builder, until};
 
-fn url(sentinels: &Sentinels) -> String {
+pub(crate) fn url(sentinels: &Sentinels) -> String {
     let addresses: Vec<_> =
         sentinels.sentinels().iter().map(|sentinel| sentinel.address().to_string()).collect();
     format!("redis+sentinel://{}/{}", addresses.join(","), Sentinels::NAME)
