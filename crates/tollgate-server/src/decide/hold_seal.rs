@@ -170,6 +170,7 @@ fn written(hold: &PolicyHold) -> Option<Vec<u8>> {
         bytes.push(part::IN_FLIGHT);
         write(&mut bytes, in_flight.policy().as_bytes())?;
         write(&mut bytes, in_flight.in_flight().to_string().as_bytes())?;
+        write_share(&mut bytes, hold.place(), in_flight.on_store_failure())?;
         bytes.extend(units.to_be_bytes());
         write_key(&mut bytes, key, &mut previous)?;
     }
@@ -177,6 +178,7 @@ fn written(hold: &PolicyHold) -> Option<Vec<u8>> {
         bytes.push(if *is_asked { part::ASKED } else { part::FIXED });
         write(&mut bytes, quota.policy().as_bytes())?;
         write(&mut bytes, quota.quota().to_string().as_bytes())?;
+        write_share(&mut bytes, hold.place(), quota.on_store_failure())?;
         bytes.extend(cost.to_be_bytes());
         bytes.extend(units.to_be_bytes());
         bytes.extend(mark.time().as_unix_millis().to_be_bytes());
@@ -184,6 +186,34 @@ fn written(hold: &PolicyHold) -> Option<Vec<u8>> {
         write_key(&mut bytes, key, &mut previous)?;
     }
     Some(bytes)
+}
+
+/// Writes the share of its limit that this process counts a part against, if it does.
+fn write_share(
+    bytes: &mut Vec<u8>,
+    place: HoldPlace,
+    on_store_failure: Option<OnStoreFailure>,
+) -> Option<()> {
+    match (place, on_store_failure) {
+        (HoldPlace::Process, Some(OnStoreFailure::Local(share))) => {
+            write(bytes, share.to_string().as_bytes())
+        }
+        // Nothing else is counted in a process.
+        (HoldPlace::Process, _) => None,
+        (HoldPlace::Store | HoldPlace::Nowhere, _) => Some(()),
+    }
+}
+
+/// Reads what happens to a part while the store is down.
+fn read_share(bytes: &mut &[u8], place: HoldPlace) -> Option<OnStoreFailure> {
+    match place {
+        HoldPlace::Process => {
+            let share = str::from_utf8(field(bytes)?).ok()?;
+            Some(OnStoreFailure::Local(share.parse().ok()?))
+        }
+        // The policy may be gone. During an outage, the caller learns that nothing was changed, and can try again.
+        HoldPlace::Store | HoldPlace::Nowhere => Some(OnStoreFailure::Closed),
+    }
 }
 
 const fn place_number(place: HoldPlace) -> u8 {
@@ -229,8 +259,7 @@ fn read(mut bytes: &[u8]) -> Option<PolicyHold> {
         let [kind] = *take(&mut bytes)?;
         let policy = str::from_utf8(field(&mut bytes)?).ok()?;
         let limit = str::from_utf8(field(&mut bytes)?).ok()?;
-        // The policy may be gone. During an outage, the caller learns that nothing was changed, and can try again.
-        let on_store_failure = OnStoreFailure::Closed;
+        let on_store_failure = read_share(&mut bytes, place)?;
         if kind == part::IN_FLIGHT {
             let limit = PolicyInFlight::new(policy, limit.parse().ok()?);
             let units = number(&mut bytes)?;
@@ -302,13 +331,14 @@ mod tests {
 
     fn hold(key: &str) -> PolicyHold {
         let (key, other) = (Key::from(key.to_owned()), Key::from("another".to_owned()));
+        let local = OnStoreFailure::Local("1/3".parse().unwrap());
         let in_flight = |limit: &str, key: &Key<'static>, units| InFlightPart {
-            in_flight: PolicyInFlight::new("api", limit.parse().unwrap()),
+            in_flight: PolicyInFlight::new("api", limit.parse().unwrap()).with_on_store_failure(local),
             key: key.clone(),
             units,
         };
         let part = |quota: &str, key: &Key<'static>, is_asked, overrun| HoldPart {
-            quota: PolicyQuota::new("api", quota.parse::<Quota>().unwrap()),
+            quota: PolicyQuota::new("api", quota.parse::<Quota>().unwrap()).with_on_store_failure(local),
             key: key.clone(),
             cost: 3,
             is_asked,
@@ -332,14 +362,15 @@ mod tests {
     fn said(hold: &PolicyHold) -> Vec<String> {
         let bytes = |key: &Key<'_>| key.canonical_bytes().into_owned();
         let head = format!("{} {:?} {}", hold.id(), hold.place(), hold.length());
-        let in_flight = hold
-            .in_flight()
-            .iter()
-            .map(|InFlightPart { in_flight, key, units }| format!("{in_flight:?} {:?} {units}", bytes(key)));
+        let in_flight = hold.in_flight().iter().map(|InFlightPart { in_flight, key, units }| {
+            let share = in_flight.on_store_failure();
+            format!("{in_flight:?} {:?} {units} {share:?}", bytes(key))
+        });
         let parts = hold.parts().iter().map(|part| {
             let HoldPart { quota, key, cost, is_asked, units, mark, overrun } = part;
+            let share = quota.on_store_failure();
             let (policy, quota, key) = (quota.policy(), quota.quota(), bytes(key));
-            format!("{policy} {quota} {key:?} {cost} {is_asked} {units} {mark:?} {overrun:?}")
+            format!("{policy} {quota} {key:?} {cost} {is_asked} {units} {mark:?} {overrun:?} {share:?}")
         });
         std::iter::once(head).chain(in_flight).chain(parts).collect()
     }

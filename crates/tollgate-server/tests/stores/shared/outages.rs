@@ -267,6 +267,46 @@ fn local_admits_its_share_and_no_more() {
     }
 }
 
+/// The caller has the hold as a sealed text, which lacked the share that the process counts it against: renewing was
+/// answered with a conflict.
+#[test]
+fn a_hold_of_an_outage_is_renewed_and_settled_in_its_process() {
+    let (store, folder) = (redis(), Folder::new());
+    let policies = "policies:
+  - { name: tokens, match: { path: [/, /open] }, key: [user], quotas: [8/1d@first_hit, 4~in_flight], overrun: cap,
+      on_store_failure: local, local_share: 1/2 }
+  - { name: checks, match: { path: /checks }, key: [user], quotas: [9/1d@first_hit] }
+  - { name: others, match: { path: /open }, key: [user], quotas: [9/1d@first_hit] }
+";
+    let file = folder.write("tollgate.yaml", policies);
+    let server = Server::start(&["--config", &file, "--store", &url(&store)]);
+    let post = |path: &str, body: Value| server.post(path, &body.to_string());
+    let reserve = |path: &str| {
+        let body = json!({ "attributes": { "user": "alice", "path": path }, "cost": 2 });
+        post("/v1/reserve", body)
+    };
+    until("counted", &server, "/v1/check?user=bob&path=/checks", is_from_store);
+    let counted = reserve("/").json();
+    store.kill();
+    let of_store = post("/v1/renew", json!({ "hold": counted["hold"] }));
+    of_store.assert_problem(503, None);
+    for path in ["/", "/open"] {
+        let reserved = reserve(path);
+        assert_eq!((reserved.status, source(&reserved)), (200, json!("fallback")), "{path}");
+        let hold = reserved.json()["hold"].clone();
+        let renewed = post("/v1/renew", json!({ "hold": hold })).json();
+        assert_eq!(renewed["status"], "renewed", "{path}: {renewed}");
+        let settled = post("/v1/settle", json!({ "hold": hold, "cost": 1 })).json();
+        assert_eq!(settled["status"], "settled", "{path}: {settled}");
+        assert_eq!(
+            (&settled["quotas"][0]["policy"], &settled["quotas"][0]["given"]),
+            (&json!("tokens"), &json!(1))
+        );
+    }
+    // Two of four may be live here.
+    assert_eq!([reserve("/").status, reserve("/open").status, reserve("/").status], [200, 429, 429]);
+}
+
 /// An administrator relies on an answer of 200.
 #[test]
 fn a_failed_change_is_a_problem_under_every_policy() {
