@@ -481,3 +481,31 @@ fn the_example_counts_requests_and_the_tokens_that_were_used() {
         }
     }
 }
+
+#[test]
+fn a_reset_forgets_units_in_flight_and_says_how_many() {
+    let folder = Folder::new();
+    let server = start(&folder, UPLOADS, &[]);
+    let held = ask(&server, "/v1/reserve", "/uploads").json();
+    let change = |path: &str, more: Value| {
+        let mut body = json!({ "attributes": { "user": "u", "path": "/uploads" } });
+        body.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        server.admin_post(path, &body.to_string())
+    };
+    let reset = change("/v1/reset", json!({ "quota": "9~in_flight" })).json();
+    let forgotten = json!([{ "policy": "uploads", "quota": "2~in_flight:30s", "units": 1 }]);
+    assert_eq!((&reset["forgotten"], &reset["quotas"]), (&forgotten, &json!([])), "the limit is ignored");
+    assert_eq!(renew(&server, &held)["status"], "lost");
+
+    let quota = change("/v1/reset", json!({ "quota": "9/1d@first_hit" })).json();
+    assert_eq!((quota["quotas"].as_array().map(Vec::len), quota.get("forgotten")), (Some(1), None));
+    let wrong = change("/v1/reset", json!({ "policy": "uploads", "quota": "9/1h" }));
+    wrong.assert_problem(409, Some("quota"));
+    let detail = wrong.json()["detail"].as_str().unwrap_or_default().to_owned();
+    assert!(detail.ends_with("there are 9/1d@first_hit of uploads, 2~in_flight:30s of uploads"), "{detail}");
+
+    change("/v1/set", json!({ "used": 3 })).assert_problem(400, None);
+    change("/v1/set", json!({ "used": 3, "quota": "2~in_flight" })).assert_problem(400, None);
+    assert_eq!(change("/v1/set", json!({ "used": 3, "quota": "9/1d@first_hit" })).status, 200);
+    change("/v1/record", json!({})).assert_problem(400, None);
+}
