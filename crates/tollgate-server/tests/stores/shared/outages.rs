@@ -288,8 +288,8 @@ fn a_hold_of_an_outage_is_renewed_and_settled_in_its_process() {
     until("counted", &server, "/v1/check?user=bob&path=/checks", is_from_store);
     let counted = reserve("/").json();
     store.kill();
-    let of_store = post("/v1/renew", json!({ "hold": counted["hold"] }));
-    of_store.assert_problem(503, None);
+    let renewed = post("/v1/renew", json!({ "hold": counted["hold"] }));
+    renewed.assert_problem(503, None);
     for path in ["/", "/open"] {
         let reserved = reserve(path);
         assert_eq!((reserved.status, source(&reserved)), (200, json!("fallback")), "{path}");
