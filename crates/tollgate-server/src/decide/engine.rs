@@ -14,6 +14,7 @@ use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
 
 use crate::access::caller::CallerAttributes;
+use crate::decide::expired_hold_log::ExpiredHoldLog;
 use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, Metrics};
 use crate::observe::log_gap::{self, LogGap, LogGaps};
@@ -29,6 +30,7 @@ pub(crate) struct DecisionEngine {
     denials: DenialLog,
     trial_denials: TrialDenialLog,
     units_left: UnitsLeftLog,
+    expired_holds: ExpiredHoldLog,
     full_noted: AtomicU64,
     full_logged: LogGap,
     unmatched_logged: LogGap,
@@ -66,6 +68,7 @@ impl DecisionEngine {
             denials: DenialLog::default(),
             trial_denials: TrialDenialLog::default(),
             units_left: UnitsLeftLog::default(),
+            expired_holds: ExpiredHoldLog::default(),
             full_noted: AtomicU64::new(0),
             full_logged: LogGap::default(),
             unmatched_logged: LogGap::default(),
@@ -211,19 +214,32 @@ impl DecisionEngine {
             Ok(_) => {}
             Err(error) => self.note_error(error),
         }
+        self.note_expired(false);
         answer
     }
 
     /// Starts the length of a hold again.
     pub(crate) async fn renew(&self, hold: &PolicyHold) -> Result<RenewAnswer, StoreError> {
         let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
-        self.limiter.renew_until(deadline, hold).await
+        let answer = self.limiter.renew_until(deadline, hold).await;
+        self.note_expired(matches!(answer, Ok(RenewAnswer::Expired)));
+        answer
     }
 
     /// Ends a hold at the actual cost.
     pub(crate) async fn settle(&self, hold: &PolicyHold, cost: u32) -> Result<SettleAnswer, StoreError> {
         let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
-        self.limiter.settle_until(deadline, hold, cost).await
+        let answer = self.limiter.settle_until(deadline, hold, cost).await;
+        self.note_expired(matches!(answer, Ok(SettleAnswer::Expired)));
+        answer
+    }
+
+    /// Logs that holds have expired, if a call was about one, or if memory knows of some.
+    fn note_expired(&self, is_answer: bool) {
+        if is_answer {
+            self.expired_holds.note_answer();
+        }
+        self.expired_holds.report(self.limiter.store().expired_holds());
     }
 
     /// Resets the usage of the selected quotas, of this policy or of all.

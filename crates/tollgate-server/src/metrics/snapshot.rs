@@ -59,11 +59,15 @@ pub(crate) struct PrincipalFigures {
     pub(crate) reloads: Arc<ReloadState>,
 }
 
-/// Counters in memory, and their maximum number.
+/// Counters and holds in memory, and the maximum number of counters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Occupancy {
     pub(crate) counters: usize,
     pub(crate) max_counters: usize,
+    /// Ids of holds.
+    pub(crate) holds: usize,
+    /// Holds that have expired before they were settled.
+    pub(crate) expired_holds: usize,
 }
 
 /// Memory of requests and answers in flight.

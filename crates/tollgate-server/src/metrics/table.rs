@@ -155,6 +155,16 @@ const METRICS: &[Metric] = &[
         "Maximum number of counters in memory (--max-counters)",
         |snapshot| Some(single(snapshot.memory.max_counters)),
     ),
+    gauge(
+        "tollgate_store_holds",
+        "Ids of holds in memory: of those that live, and of settled ones that are still remembered",
+        |snapshot| Some(single(snapshot.memory.holds)),
+    ),
+    counter(
+        "tollgate_store_expired_holds",
+        "Holds in memory that expired before they were settled",
+        |snapshot| Some(single(snapshot.memory.expired_holds)),
+    ),
     counter("tollgate_store_full", "Requests that got no counter because memory was full", |snapshot| {
         Some(single(snapshot.policies.store_full))
     }),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollgate::{Clock, MemoryStore};
 use tollgate_policy::PolicySet;
 
 use super::rules::Rules;
@@ -46,10 +47,8 @@ pub(super) fn figures(
     let (memory, budget) = (counting.memory.clone(), resources.budget.clone());
     let store = counting.store.clone();
     let memory_size = move || match &store {
-        ServedStore::Tests(store) => {
-            Occupancy { counters: store.counters(), max_counters: store.max_counters() }
-        }
-        _ => Occupancy { counters: memory.counters(), max_counters: memory.max_counters() },
+        ServedStore::Tests(store) => occupancy(store),
+        _ => occupancy(&memory),
     };
     let body_memory = move || BodyMemory { held_bytes: budget.held(), refused: budget.refused() };
     MetricSources {
@@ -62,6 +61,15 @@ pub(super) fn figures(
         body_memory: Box::new(body_memory),
         tls: tls.map(|(tls, reloads)| -> FigureSource<_> { Box::new(move || tls_figures(&tls, &reloads)) }),
         aliases,
+    }
+}
+
+fn occupancy<C: Clock>(memory: &MemoryStore<C>) -> Occupancy {
+    Occupancy {
+        counters: memory.counters(),
+        max_counters: memory.max_counters(),
+        holds: memory.holds(),
+        expired_holds: memory.expired_holds(),
     }
 }
 

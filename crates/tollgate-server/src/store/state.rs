@@ -55,6 +55,15 @@ impl ServedStore {
         }
     }
 
+    /// Returns how many holds have expired before they were settled, if the store knows it.
+    pub(crate) fn expired_holds(&self) -> Option<usize> {
+        match self {
+            Self::Memory(store) => Some(store.expired_holds()),
+            Self::Tests(store) => Some(store.expired_holds()),
+            Self::Shared(_) => None,
+        }
+    }
+
     /// Returns the current state of the store. Each of its servers is asked to count a test counter.
     pub(crate) async fn state(&self) -> StoreState {
         let store = match self {

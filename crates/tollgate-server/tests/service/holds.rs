@@ -259,13 +259,16 @@ fn no_more_units_are_in_flight_than_the_limit() {
     advance(&server, 2_000);
     assert_eq!(ask(&server, "/v1/peek", "/uploads").json()["quotas"][1]["held"], 1);
     let third = reserve("/uploads").json();
-    assert_eq!(renew(&server, &third)["status"], "renewed");
+    // A reset frees all units, and their owners are told.
+    let user = r#"{"attributes": {"user": "u", "path": "/uploads"}}"#;
+    assert_eq!(server.admin_post("/v1/reset", user).status, 200);
+    assert_eq!(renew(&server, &third), json!({ "status": "lost" }));
     advance(&server, 30_000);
     assert_eq!(renew(&server, &other), json!({ "status": "expired" }));
     let count =
         |event: &str| server.metric(&format!(r#"tollgate_holds_total{{policy="uploads",event="{event}"}}"#));
-    let counts = ["admitted", "settled", "expired"].map(count);
-    assert_eq!(counts, [Some(4.0), Some(1.0), Some(1.0)]);
+    let counts = ["admitted", "settled", "lost", "expired"].map(count);
+    assert_eq!(counts, [Some(4.0), Some(1.0), Some(1.0), Some(1.0)]);
     let limits = server.admin_get("/v1/policies").json()["policies"][0]["quotas"].clone();
     assert_eq!(limits, json!(["9/1d@first_hit", "2~in_flight:30s"]));
 }
@@ -316,7 +319,19 @@ fn a_check_of_a_limit_in_flight_needs_a_hold() {
     let batch = json!({ "requests": [entry("/uploads"), entry("/others")] });
     let decisions = post(&server, "/v1/check/batch", &batch).json()["decisions"].clone();
     assert_eq!((&decisions[0]["reason"], &decisions[1]["used"]), (&json!("needs_hold"), &json!(1)));
-    assert_eq!(ask(&server, "/v1/peek", "/uploads").json()["quotas"][0]["used"], 0);
+    for (path, more) in [("/v1/set", json!({ "used": 1 })), ("/v1/record", json!({}))] {
+        let mut body = entry("/uploads");
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let refused = server.admin_post(path, &body.to_string());
+        refused.assert_problem(400, None);
+        assert!(refused.json()["detail"].as_str().is_some_and(|it| it.contains("`uploads`")), "{path}");
+    }
+    // A quota next to it can be set by its name.
+    let named = json!({
+        "attributes": { "user": "u", "path": "/uploads" }, "used": 2, "policy": "uploads", "quota": "9/1d@first_hit",
+    });
+    assert_eq!(server.admin_post("/v1/set", &named.to_string()).status, 200);
+    assert_eq!(ask(&server, "/v1/peek", "/uploads").json()["quotas"][0]["used"], 2);
 }
 
 #[test]
@@ -430,6 +445,30 @@ fn processes_with_one_secret_accept_each_others_holds() {
         lines.filter(|line| line.contains(&file) && line.contains("mode=644")).count()
     };
     assert_eq!((warnings(one), warnings(other)), (0, 1));
+}
+
+/// Callers that crash leave no trace, and what they reserved stays charged.
+#[test]
+fn holds_that_expire_are_counted_and_logged_once_a_minute_without_their_ids() {
+    let folder = Folder::new();
+    let server = start(&folder, UPLOADS, &["--test-clock"]);
+    let reserve = || ask(&server, "/v1/reserve", "/uploads").json();
+    let (first, _) = (reserve(), reserve());
+    assert_eq!(server.metric("tollgate_store_holds"), Some(2.0));
+    advance(&server, 30_000);
+    let third = reserve();
+    let counts =
+        ["tollgate_store_holds", "tollgate_store_expired_holds_total"].map(|name| server.metric(name));
+    assert_eq!(counts, [Some(1.0), Some(2.0)]);
+    advance(&server, 30_000);
+    assert_eq!(renew(&server, &third)["status"], "expired");
+    assert_eq!(server.metric("tollgate_store_expired_holds_total"), Some(3.0));
+    server.signal("TERM");
+    let log = server.wait().1;
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("holds expired before")).collect();
+    assert!(told.len() == 1 && told[0].contains("holds=2"), "{log}");
+    let id = first["id"].as_str().expect("an id");
+    assert!(!log.contains(id) && !log.contains(first["hold"].as_str().expect("a hold")), "{log}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(super) struct HoldIds {
     map: Mutex<IdMap>,
     /// How many there are. A step without an id reads only this.
     count: AtomicUsize,
+    /// How many holds have expired before they were settled.
+    expired: AtomicUsize,
 }
 
 /// The ids, locked.
@@ -80,6 +82,21 @@ impl HoldIds {
     pub(super) fn any(&self) -> bool {
         // Relaxed: the map is read under its lock.
         self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns how many there are.
+    pub(super) fn count(&self) -> usize {
+        // Relaxed, here and below: figures of their own that guard no other memory.
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn expired(&self) -> usize {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    /// Counts a hold that has expired before it was settled.
+    pub(super) fn note_expired(&self) {
+        self.expired.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A panic under the lock, in an allocation for example, leaves the map intact.

@@ -61,6 +61,7 @@ impl<C: Clock> Inner<C> {
         while let Some(StoredHold { phase, places, .. }) = ids.take_due() {
             were_due = true;
             if let HoldPhase::Live { units, .. } = phase {
+                self.table.hold_ids.note_expired();
                 self.free(&mut self.lock_units(&units), &units);
             }
             self.table.give_back_counters(places);

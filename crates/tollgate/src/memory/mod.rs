@@ -284,6 +284,23 @@ impl<C: Clock> MemoryStore<C> {
     }
 }
 
+impl<C: Clock> MemoryStore<C> {
+    /// Returns the number of [ids](crate::HoldId) of holds: of those that live, and of settled ones that are still
+    /// remembered.
+    #[must_use]
+    pub fn holds(&self) -> usize {
+        self.inner.end_due_holds();
+        self.inner.table.hold_ids.count()
+    }
+
+    /// Returns the number of holds with an id that have expired before they were settled.
+    #[must_use]
+    pub fn expired_holds(&self) -> usize {
+        self.inner.end_due_holds();
+        self.inner.table.hold_ids.expired()
+    }
+}
+
 impl<C> MemoryStore<C> {
     /// Returns the number of counters, including those of closed windows until their space is needed. A log counts as
     /// several counters. A key with units in flight counts as five.
