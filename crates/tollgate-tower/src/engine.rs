@@ -11,6 +11,9 @@
 use std::sync::Arc;
 
 #[cfg(feature = "policy")]
+use tollgate::HoldKeeper;
+
+#[cfg(feature = "policy")]
 use crate::head::Head;
 use crate::key_engine::KeyEngine;
 #[cfg(feature = "policy")]
@@ -29,12 +32,13 @@ pub(crate) enum Engine {
 /// Policies over any store.
 #[cfg(feature = "policy")]
 pub(crate) trait AnyPolicyEngine: Send + Sync {
-    /// Decides on a request of this cost, unless it has to wait.
+    /// Decides on a request of this cost, unless it has to wait. The keeper renews what it holds.
     fn decide(
         &self,
         head: Head<'_>,
         cost: u32,
         handling: &UnitHandling,
+        keeper: Option<&HoldKeeper>,
     ) -> Result<RequestOutcome, PendingDecision>;
 
     /// Returns whether requests are counted by the address of their connection.

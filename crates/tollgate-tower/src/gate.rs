@@ -8,6 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
+#[cfg(feature = "policy")]
+use tollgate::HoldKeeper;
 use tollgate::{QuotaState, StoreError, whole_seconds};
 use tollgate_wire::headers::{HeaderFormats, LimitHeaders, exposed};
 
@@ -59,6 +61,9 @@ pub(crate) struct Gate {
     pub(crate) limit_headers: Option<Arc<LimitHeaders>>,
     pub(crate) cost: Cost,
     pub(crate) handling: UnitHandling,
+    /// Renews what requests hold by policies.
+    #[cfg(feature = "policy")]
+    pub(crate) keeper: Option<HoldKeeper>,
     pub(crate) skip: Option<Arc<SkipTest>>,
     pub(crate) refund_if: Option<Arc<RefundTest>>,
     pub(crate) on_missing: OnMissing,
@@ -112,7 +117,7 @@ impl Gate {
             RequestOutcome::Missing(what) => reply::missing(headers, &what, &self.on_missing),
             RequestOutcome::Setup(warning) => {
                 self.settings.warnings.give(warning);
-                reply::setup(headers, warning.code())
+                reply::setup(headers, warning)
             }
             RequestOutcome::Invalid(invalid) => reply::invalid(headers, &invalid, &self.on_invalid),
             #[cfg(feature = "policy")]
@@ -132,8 +137,7 @@ impl Gate {
     fn denied(&self, head: Head<'_>, status: StatusCode, by: &DenialCause) -> Response<Bytes> {
         let mut denied = reply::denied(head.headers(), status, by);
         let denial = Denial::new(by, head);
-        if let Some((counted, own_headers)) = by.quotas() {
-            own_headers.write(counted, denied.headers_mut());
+        if let Some(own_headers) = by.write_headers(denied.headers_mut()) {
             self.expose(own_headers.formats(), denied.headers_mut());
         }
         let wait = denial.state().and_then(QuotaState::retry_after);

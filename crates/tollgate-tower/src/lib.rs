@@ -78,6 +78,7 @@ mod engine;
 mod future;
 mod gate;
 mod head;
+mod held_body;
 mod in_flight;
 pub mod key;
 mod key_engine;
@@ -87,6 +88,8 @@ mod outage_log;
 mod outcome;
 #[cfg(feature = "policy")]
 mod policy_engine;
+#[cfg(feature = "policy")]
+mod policy_units;
 mod reply;
 mod request_hold;
 mod reservation;
@@ -105,7 +108,8 @@ pub use self::attributes::{AttributeError, AttributeSource, AttributeSources, Re
 pub use self::denial::Denial;
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
-pub use self::in_flight::{HeldBody, HeldResponseFuture, InFlightLayer, LimitInFlight};
+pub use self::held_body::HeldBody;
+pub use self::in_flight::{HeldResponseFuture, InFlightLayer, LimitInFlight};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};
 pub use self::reply::ReplyBody;
 pub use self::request_hold::RequestHold;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
+#[cfg(feature = "policy")]
+use tollgate::KeptHold;
 use tollgate::{QuotaStates, StoreError};
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyDecision;
@@ -58,6 +60,9 @@ pub(crate) struct AdmittedRequest {
     pub(crate) decision: Option<Box<PolicyDecision>>,
     /// The charged units, if they may be given back.
     pub(crate) taken: Option<Box<HeldReceipt>>,
+    /// What it holds while it is in flight.
+    #[cfg(feature = "policy")]
+    pub(crate) hold: Option<Box<KeptHold>>,
 }
 
 /// The denial of a request, with its headers.
@@ -87,12 +92,30 @@ impl UnitHandling {
 }
 
 impl DenialCause {
-    /// Returns the states of the quotas that denied, and their headers.
+    /// Returns the states of the quotas that denied, and their headers; `None` if a limit in flight did.
     pub(crate) fn quotas(&self) -> Option<(&QuotaStates, &LimitHeaders)> {
         match self {
             Self::Quotas(counted, own_headers) => Some((counted, own_headers)),
             #[cfg(feature = "policy")]
+            Self::Policies(decision, _) if decision.limit_in_flight().is_some() => None,
+            #[cfg(feature = "policy")]
             Self::Policies(decision, own_headers) => Some((decision.counted()?, own_headers)),
+        }
+    }
+
+    /// Writes the limit headers, and returns their writer, if any limit applied.
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) -> Option<&LimitHeaders> {
+        match self {
+            Self::Quotas(counted, own_headers) => {
+                own_headers.write(counted, headers);
+                Some(own_headers)
+            }
+            #[cfg(feature = "policy")]
+            Self::Policies(decision, own_headers) => {
+                let is_limited = decision.counted().is_some() || decision.in_flight().next().is_some();
+                own_headers.write_decision(decision, headers);
+                is_limited.then_some(own_headers)
+            }
         }
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use tollgate::{
-    Answer, AnyStore, Clock, HoldAnswer, HoldPlace, HoldStep, QuotaStates, Step, StepDeadline, Store,
-    StoreError,
+    Answer, AnyStore, Clock, HoldAnswer, HoldEnding, HoldKeeper, HoldPlace, HoldStep, QuotaStates, Step,
+    StepDeadline, Store, StoreError,
 };
 use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, UnknownValue};
 use tollgate_wire::headers::PolicyHeaders;
@@ -15,6 +15,7 @@ use crate::engine::AnyPolicyEngine;
 use crate::head::Head;
 use crate::key::MissingIdentity;
 use crate::outcome::{AdmittedRequest, DenialCause, PendingDecision, RequestOutcome, UnitHandling};
+use crate::policy_units::PolicyUnits;
 use crate::reservation::HeldReceipt;
 use crate::warning::SetupWarning;
 
@@ -27,6 +28,14 @@ struct LimiterWithSources<S, C> {
     store: AnyStore,
     sources: AttributeSources,
     headers: PolicyHeaders,
+}
+
+/// A part that a decision still needs.
+enum MissingPart {
+    /// The value of this attribute, which is not known yet.
+    Value(Box<str>),
+    /// Somebody who ends what the request holds.
+    Hold,
 }
 
 impl<S: Store + 'static, C: Clock + 'static> PolicyEngine<S, C> {
@@ -46,18 +55,21 @@ impl<S: Store + 'static, C: Clock + 'static> AnyPolicyEngine for PolicyEngine<S,
         head: Head<'_>,
         cost: u32,
         handling: &UnitHandling,
+        keeper: Option<&HoldKeeper>,
     ) -> Result<RequestOutcome, PendingDecision> {
         let Self(by) = self;
         let mut view = by.sources.view(head);
         while let Some(checked) = by.limiter.check_at_once(view.values(), cost) {
             match by.decided(checked, view.values(), handling) {
                 Ok(decided) => return Ok(decided),
-                Err(needed) if !view.find_at_once(&needed) => break,
-                Err(_) => {}
+                Err(MissingPart::Hold) => break,
+                Err(MissingPart::Value(needed)) if !view.find_at_once(&needed) => break,
+                Err(MissingPart::Value(_)) => {}
             }
         }
         let (by, known, handling) = (self.clone(), view.into_values(), handling.clone());
-        Err(Box::new(move |head| Box::pin(by.decide_later(head, known, cost, handling))))
+        let keeper = keeper.cloned();
+        Err(Box::new(move |head| Box::pin(by.decide_later(head, known, cost, handling, keeper))))
     }
 
     fn counts_peers(&self) -> bool {
@@ -76,6 +88,7 @@ impl<S: Store + 'static, C: Clock + 'static> PolicyEngine<S, C> {
         mut known: KnownValues<'static>,
         cost: u32,
         handling: UnitHandling,
+        keeper: Option<HoldKeeper>,
     ) -> RequestOutcome {
         loop {
             let (Self(by), may_give_back) = (self.clone(), handling.clone());
@@ -85,28 +98,71 @@ impl<S: Store + 'static, C: Clock + 'static> PolicyEngine<S, C> {
             };
             match handling.take(step, |(decided, _)| decided.ok()?.into_taken()).await {
                 (Ok(decided), _) => return decided,
-                (Err(needed), values) => {
-                    let mut view = RequestView::resumed(&self.0.sources, head, values);
-                    let _ = view.find(&needed).await;
-                    known = view.into_values();
+                (Err(MissingPart::Hold), values) => match &keeper {
+                    None => return RequestOutcome::Setup(SetupWarning::NoKeeper),
+                    Some(keeper) => match self.hold(values.to_static(), cost, keeper).await {
+                        Ok(decided) => return decided,
+                        // The policies were replaced meanwhile: they are checked again.
+                        Err(MissingPart::Hold) => known = values,
+                        Err(MissingPart::Value(needed)) => known = self.found(head, values, &needed).await,
+                    },
+                },
+                (Err(MissingPart::Value(needed)), values) => known = self.found(head, values, &needed).await,
+            }
+        }
+    }
+
+    /// Finds another value.
+    async fn found(&self, head: Head<'_>, known: KnownValues<'static>, needed: &str) -> KnownValues<'static> {
+        let mut view = RequestView::resumed(&self.0.sources, head, known);
+        let _ = view.find(needed).await;
+        view.into_values()
+    }
+
+    /// Decides on a request that holds something while it is in flight. If this is dropped before it is done, the keeper
+    /// ends what the store may have.
+    async fn hold(
+        &self,
+        values: KnownValues<'static>,
+        cost: u32,
+        keeper: &HoldKeeper,
+    ) -> Result<RequestOutcome, MissingPart> {
+        let Self(by) = self;
+        let known = values.to_static();
+        let units = Arc::new(PolicyUnits::new(&by.limiter, values, cost));
+        let mut kept = keeper.keep(Arc::clone(&units) as _, HoldEnding::Keep);
+        let checked = units.reserve().await;
+        let is_unknown = matches!(&checked, Err(CheckError::Store(error)) if error.may_have_charged());
+        let decided = by.decided(checked, &known, &UnitHandling::ForGood);
+        match (decided, units.hold()) {
+            (Ok(RequestOutcome::Allowed(allowed)), Some(hold)) => {
+                kept.admitted(hold.length());
+                Ok(RequestOutcome::Allowed(AdmittedRequest { hold: Some(Box::new(kept)), ..allowed }))
+            }
+            (decided, _) => {
+                // Dropped, the guard ends what the store may have.
+                if !is_unknown {
+                    kept.denied();
                 }
+                decided
             }
         }
     }
 }
 
 impl<S: Store, C: Clock> LimiterWithSources<S, C> {
-    /// `Err` is an attribute whose value is needed but not known yet.
+    /// `Err` is what is needed to decide.
     fn decided(
         &self,
         checked: Result<PolicyDecision, CheckError>,
         values: &KnownValues<'_>,
         handling: &UnitHandling,
-    ) -> Result<RequestOutcome, Box<str>> {
+    ) -> Result<RequestOutcome, MissingPart> {
         Ok(match checked {
             Ok(decision) if decision.is_allowed() => {
                 let counted = decision.counted().cloned();
-                let own_headers = counted.is_some().then(|| self.headers.of(&decision));
+                let is_limited = counted.is_some() || decision.in_flight().next().is_some();
+                let own_headers = is_limited.then(|| self.headers.of(&decision));
                 let gives_back = handling.may_give_back() && counted.is_some();
                 let taken = gives_back.then(|| HeldReceipt::boxed(&self.store, decision.receipt()));
                 RequestOutcome::Allowed(AdmittedRequest {
@@ -114,12 +170,14 @@ impl<S: Store, C: Clock> LimiterWithSources<S, C> {
                     own_headers,
                     decision: Some(Box::new(decision)),
                     taken,
+                    hold: None,
                 })
             }
             Ok(decision) => self.denied(decision),
             Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: UnknownValue::NotYet })) => {
-                return Err(attribute);
+                return Err(MissingPart::Value(attribute));
             }
+            Err(CheckError::NeedsHold { .. }) => return Err(MissingPart::Hold),
             Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: UnknownValue::Wrong })) => {
                 wrong(values.fault(&attribute))
             }

@@ -5,12 +5,19 @@ use std::task::Poll;
 
 use http::response::Parts;
 use http::{Extensions, Response};
+#[cfg(feature = "policy")]
+use tollgate::KeptHold;
 use tollgate::QuotaStates;
+#[cfg(feature = "policy")]
+use tollgate_policy::PolicyDecision;
 use tollgate_wire::headers::LimitHeaders;
 
 use crate::gate::{DenialMark, Gate, HandlerData};
 use crate::key::BoxFuture;
 use crate::outcome::{AdmittedRequest, UnitHandling};
+use crate::reply::ReplyBody;
+#[cfg(feature = "policy")]
+use crate::request_hold::RequestHold;
 use crate::reservation::HeldReceipt;
 use crate::reservation::Reservation;
 
@@ -25,14 +32,31 @@ pub(crate) enum ResponseWork {
         own_headers: Option<Arc<LimitHeaders>>,
         refundable: Option<Box<HeldReceipt>>,
     },
+    /// Tell the client its limits, and keep the request in flight until the body of the response has ended.
+    #[cfg(feature = "policy")]
+    Hold(Box<HoldWork>),
     /// The work of two gates, as of two layers: the outer one first.
     Both(Box<(ResponseWork, ResponseWork)>),
+}
+
+/// The work for a request that holds something by policies.
+#[cfg(feature = "policy")]
+pub(crate) struct HoldWork {
+    gate: Arc<Gate>,
+    decision: PolicyDecision,
+    limit_headers: Option<Arc<LimitHeaders>>,
+    /// `None` once the response has it, unless it may still be refunded.
+    hold: Option<RequestHold>,
 }
 
 impl ResponseWork {
     /// Leaves the decision for the service.
     #[inline(never)]
     pub(crate) fn admitting(gate: &Arc<Gate>, allowed: AdmittedRequest, extensions: &mut Extensions) -> Self {
+        #[cfg(feature = "policy")]
+        if let AdmittedRequest { decision: Some(decision), own_headers, hold: Some(hold), .. } = allowed {
+            return Self::holding(gate, *decision, own_headers, *hold, extensions);
+        }
         #[cfg(feature = "policy")]
         if let Some(decision) =
             allowed.decision.filter(|_| gate.settings.handler_data == HandlerData::Decisions)
@@ -43,6 +67,24 @@ impl ResponseWork {
             Some(counted) => Self::counted(gate, counted, allowed.own_headers, allowed.taken, extensions),
             None => Self::Nothing,
         }
+    }
+
+    /// The same, for a request that holds something.
+    #[cfg(feature = "policy")]
+    fn holding(
+        gate: &Arc<Gate>,
+        decision: PolicyDecision,
+        limit_headers: Option<Arc<LimitHeaders>>,
+        hold: KeptHold,
+        extensions: &mut Extensions,
+    ) -> Self {
+        if gate.settings.handler_data == HandlerData::Decisions {
+            extensions.insert(decision.clone());
+            decision.counted().cloned().map(|counted| extensions.insert(counted));
+        }
+        let hold = RequestHold::new(hold, extensions.remove());
+        extensions.insert(hold.clone());
+        Self::Hold(Box::new(HoldWork { gate: Arc::clone(gate), decision, limit_headers, hold: Some(hold) }))
     }
 
     /// The same, for a request that quotas decided.
@@ -75,14 +117,38 @@ impl ResponseWork {
 
     /// Tells the client its limits, with the response.
     #[inline]
-    pub(crate) fn with_headers<R, E>(
+    pub(crate) fn with_headers<R: ReplyBody, E>(
         &mut self,
         mut polled: Poll<Result<Response<R>, E>>,
     ) -> Poll<Result<Response<R>, E>> {
         if let Poll::Ready(Ok(response)) = &mut polled {
             self.write_headers(response);
         }
+        #[cfg(feature = "policy")]
+        if matches!(self, Self::Hold(_) | Self::Both(_)) {
+            return polled.map_ok(|response| self.keep_in_flight(response));
+        }
         polled
+    }
+
+    /// Leaves what the request holds with the body of its response.
+    #[cfg(feature = "policy")]
+    fn keep_in_flight<R: ReplyBody>(&mut self, response: Response<R>) -> Response<R> {
+        match self {
+            Self::Hold(work) => {
+                let is_refundable = work.gate.refund_if.is_some();
+                let hold = if is_refundable { work.hold.clone() } else { work.hold.take() };
+                match hold {
+                    Some(hold) => R::keep_in_flight(response, hold),
+                    None => response,
+                }
+            }
+            Self::Both(both) => {
+                let response = both.1.keep_in_flight(response);
+                both.0.keep_in_flight(response)
+            }
+            Self::Nothing | Self::Respond { .. } => response,
+        }
     }
 
     #[inline]
@@ -90,6 +156,10 @@ impl ResponseWork {
         if let Self::Both(both) = self {
             both.1.write_headers(response);
             return both.0.write_headers(response);
+        }
+        #[cfg(feature = "policy")]
+        if let Self::Hold(work) = self {
+            return work.write_headers(response);
         }
         let Self::Respond { gate, counted, own_headers, .. } = self else { return };
         let Some(limit_headers) = writer(gate, own_headers) else { return };
@@ -106,6 +176,8 @@ impl ResponseWork {
         match self {
             Self::Nothing => false,
             Self::Respond { refundable, .. } => refundable.is_some(),
+            #[cfg(feature = "policy")]
+            Self::Hold(work) => work.gate.refund_if.is_some(),
             Self::Both(both) => both.0.may_give_back() || both.1.may_give_back(),
         }
     }
@@ -121,6 +193,14 @@ impl ResponseWork {
                 // ends.
                 Some(Box::pin(async move { drop(taken.cancel().await) }))
             }
+            #[cfg(feature = "policy")]
+            Self::Hold(work) => {
+                let hold = work.hold.take()?;
+                work.gate.refund_if.as_deref().filter(|refund_if| refund_if(response))?;
+                // The body of the response has it as well, and ends it.
+                hold.set_cost(0);
+                None
+            }
             Self::Both(both) => {
                 let refunds = [both.1.refund(response), both.0.refund(response)];
                 Some(Box::pin(async move {
@@ -129,6 +209,19 @@ impl ResponseWork {
                     }
                 }))
             }
+        }
+    }
+}
+
+#[cfg(feature = "policy")]
+impl HoldWork {
+    fn write_headers<R>(&self, response: &mut Response<R>) {
+        let Some(limit_headers) = self.limit_headers.as_deref().filter(|headers| has_headers(headers)) else {
+            return;
+        };
+        if response.extensions().get::<DenialMark>().is_none() {
+            limit_headers.write_decision(&self.decision, response.headers_mut());
+            self.gate.expose(limit_headers.formats(), response.headers_mut());
         }
     }
 }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderValue, response};
-#[cfg(feature = "policy")]
-use tollgate::Clock;
 use tollgate::{AnyStore, PolicyQuota, SharedLimiter, Store};
+#[cfg(feature = "policy")]
+use tollgate::{Clock, HoldKeeper};
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyLimiter;
 
@@ -23,7 +23,8 @@ use crate::policy_engine::PolicyEngine;
 ///
 /// A layer has one for each of its [routes](crate::RateLimitLayerBuilder::route), and one for all other requests. A
 /// route's rule inherits from it the settings that it does not make itself: the [key](Self::key), and the answers to
-/// [missing](Self::on_missing) and [invalid](Self::on_invalid) keys and to [store errors](Self::on_store_error).
+/// [missing](Self::on_missing) and [invalid](Self::on_invalid) keys and to [store errors](Self::on_store_error), and the
+/// [keeper](Self::keeper).
 ///
 /// # Examples
 ///
@@ -43,6 +44,8 @@ pub struct Rule {
     pub(crate) extractor: Option<Arc<dyn KeyExtractor>>,
     pub(crate) cost: Cost,
     pub(crate) reserves: bool,
+    #[cfg(feature = "policy")]
+    pub(crate) keeper: Option<HoldKeeper>,
     pub(crate) skip: Option<Arc<SkipTest>>,
     pub(crate) refund_if: Option<Arc<RefundTest>>,
     pub(crate) on_missing: Option<OnMissing>,
@@ -166,6 +169,8 @@ impl Rule {
             extractor: None,
             cost: Cost::Fixed(1),
             reserves: false,
+            #[cfg(feature = "policy")]
+            keeper: None,
             skip: None,
             refund_if: None,
             on_missing: None,
@@ -202,6 +207,39 @@ impl Rule {
     #[must_use]
     pub fn reserve(self) -> Self {
         Self { reserves: true, ..self }
+    }
+
+    /// Lets requests hold what policies with a limit in flight (`20~in_flight`) count, until the body of the response has
+    /// ended. The keeper renews the holds.
+    ///
+    /// Such a request is charged its [cost](Self::cost_of) as an estimate. Its [`RequestHold`](crate::RequestHold) is in
+    /// its extensions, in place of a [`Reservation`](crate::Reservation), and sets the actual cost. Without a keeper,
+    /// requests that meet such a policy are answered 500 (`TG1008`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{HoldKeeper, MemoryStore};
+    /// use tollgate_policy::{Config, PolicyLimiter};
+    /// use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (keeper, task) = HoldKeeper::new(tokio::time::sleep);
+    /// tokio::spawn(task);
+    /// let config = Config::parse("limits.yaml", "policies: [{ name: all, key: [ip], quotas: [20~in_flight] }]")?;
+    /// let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml"));
+    /// let rule = Rule::policies(&limiter, AttributeSources::new()).keeper(&keeper);
+    /// let layer = RateLimitLayer::builder(rule).build()?;
+    /// # let _ = layer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "policy")]
+    #[must_use]
+    pub fn keeper(self, keeper: &HoldKeeper) -> Self {
+        Self { keeper: Some(keeper.clone()), ..self }
     }
 
     /// Admits requests uncounted for which this is true. For a path, prefer an [unlimited](Self::unlimited) route: it
@@ -264,6 +302,8 @@ impl Rule {
             ("on_store_error", self.on_store_error.is_some() && !is_any_counted),
             ("when_full", self.when_full.is_some() && !is_any_counted),
             ("refund_if", self.refund_if.is_some() && (self.reserves || !counts)),
+            #[cfg(feature = "policy")]
+            ("keeper", self.keeper.is_some() && !rules.iter().any(|rule| rule.is_by_policies())),
         ];
         settings.into_iter().find_map(|(setting, is_idle)| is_idle.then_some(setting))
     }

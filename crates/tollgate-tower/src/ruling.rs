@@ -47,7 +47,7 @@ impl Gate {
                 }
             }
             #[cfg(feature = "policy")]
-            Engine::ByPolicies(policies) => policies.decide(head, cost, &self.handling),
+            Engine::ByPolicies(policies) => policies.decide(head, cost, &self.handling, self.keeper.as_ref()),
         };
         let ruled = match decided {
             Ok(decided) => self.ruled(Head::from(&*request), decided),

@@ -43,6 +43,9 @@ pub enum SetupWarning {
     /// `TG1007`: a policy takes a limit from an attribute that clients could invent, such as a header. Such requests
     /// are answered 500. Take the attribute from a claim, or mark it as [verified](crate::AttributeSources::verified).
     UnverifiedLimit,
+    /// `TG1008`: a policy has a limit in flight, and its rule has no [keeper](crate::Rule). Such requests are answered 500.
+    /// Make a [`HoldKeeper`](tollgate::HoldKeeper), spawn its task, and pass it to `Rule::keeper`.
+    NoKeeper,
 }
 
 impl SetupWarning {
@@ -57,6 +60,7 @@ impl SetupWarning {
             Self::RefundNotTaken => "TG1005",
             Self::Uncountable => "TG1006",
             Self::UnverifiedLimit => "TG1007",
+            Self::NoKeeper => "TG1008",
         }
     }
 
@@ -96,6 +100,9 @@ impl fmt::Display for SetupWarning {
             Self::UnverifiedLimit => {
                 "a policy takes a limit from an attribute that clients could invent: use one from a verified token"
             }
+            Self::NoKeeper => {
+                "a policy has a limit in flight, and its rule has no keeper: pass one to `Rule::keeper`"
+            }
         })
     }
 }
@@ -109,7 +116,7 @@ pub(crate) struct Warnings {
 }
 
 /// The number of warnings.
-const COUNT: usize = SetupWarning::UnverifiedLimit as usize + 1;
+const COUNT: usize = SetupWarning::NoKeeper as usize + 1;
 
 /// A proxy shows within this many requests. Examining one costs as much as a decision.
 const LOOKS: u32 = 1_024;

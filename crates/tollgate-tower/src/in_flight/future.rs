@@ -13,10 +13,10 @@ use pin_project_lite::pin_project;
 use tollgate::Clock;
 use tower_service::Service;
 
-use super::body::HeldBody;
 use super::setup::{HoldRuling, InFlightRequest, Setup};
 use crate::gate::DenialMark;
 use crate::head::Head;
+use crate::held_body::HeldBody;
 use crate::key::BoxFuture;
 use crate::reply::ReplyBody;
 
@@ -107,13 +107,13 @@ where
                     {
                         limit_headers.write(&counted, response.headers_mut());
                     }
-                    return Poll::Ready(Ok(response.map(|body| HeldBody::new(body, hold))));
+                    return Poll::Ready(Ok(response.map(|body| HeldBody::keeping(body, hold))));
                 }
                 Stage::Refused { .. } => {
                     if let Replaced::Refused { reply } = state.as_mut().project_replace(State::Done) {
-                        return Poll::Ready(
-                            Ok((*reply).map(|body| HeldBody::new(R::from_bytes(body), None))),
-                        );
+                        return Poll::Ready(Ok(
+                            (*reply).map(|body| HeldBody::keeping(R::from_bytes(body), None))
+                        ));
                     }
                 }
                 Stage::Done => panic!("`HeldResponseFuture` polled after it was done"),

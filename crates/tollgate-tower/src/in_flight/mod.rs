@@ -5,13 +5,11 @@
 //!                   or 429                               (or the client has gone)
 //! ```
 
-mod body;
 mod future;
 mod layer;
 mod service;
 mod setup;
 
-pub use self::body::HeldBody;
 pub use self::future::HeldResponseFuture;
 pub use self::layer::InFlightLayer;
 pub use self::service::LimitInFlight;

@@ -8,10 +8,10 @@ use http::{Request, Response};
 use tollgate::{Clock, SystemClock};
 use tower_service::Service;
 
-use super::body::HeldBody;
 use super::future::HeldResponseFuture;
 use super::setup::Setup;
 use crate::head::Head;
+use crate::held_body::HeldBody;
 use crate::reply::ReplyBody;
 
 /// A service whose requests in flight are limited, made by [`InFlightLayer`](crate::InFlightLayer).

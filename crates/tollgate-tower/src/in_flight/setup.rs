@@ -157,7 +157,7 @@ impl<C: Clock + 'static> Setup<C> {
             Ok(Identity::Missing(missing)) => match RequestOutcome::missing(missing) {
                 RequestOutcome::Setup(warning) => {
                     self.warnings.give(warning);
-                    Err(Err(Box::new(reply::setup(headers, warning.code()))))
+                    Err(Err(Box::new(reply::setup(headers, warning))))
                 }
                 _ if self.on_missing == OnMissing::Skip => Err(Ok(InFlightRequest::default())),
                 _ => Err(Err(Box::new(reply::missing(headers, &missing.to_string(), &self.on_missing)))),

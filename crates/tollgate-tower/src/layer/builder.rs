@@ -264,6 +264,8 @@ pub(super) fn gate(
         limit_headers,
         cost: rule.cost.clone(),
         handling,
+        #[cfg(feature = "policy")]
+        keeper: rule.keeper.clone().or_else(|| others.keeper.clone()),
         skip: rule.skip.clone(),
         refund_if: rule.refund_if.clone(),
         on_missing: on_missing.unwrap_or(OnMissing::BadRequest),

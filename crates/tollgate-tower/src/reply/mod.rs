@@ -18,6 +18,7 @@ pub use self::body::ReplyBody;
 use crate::key::InvalidIdentity;
 use crate::outcome::DenialCause;
 use crate::rule::{OnInvalid, OnMissing};
+use crate::warning::SetupWarning;
 
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -97,11 +98,14 @@ pub(crate) fn missing(request: &HeaderMap, what: &str, on_missing: &OnMissing) -
     refused(request, status, &format!("{what} is missing"), challenge)
 }
 
-/// Replies that no request can have the key: 500. The code is that of the warning, which the log has once.
-pub(crate) fn setup(request: &HeaderMap, code: &str) -> Response<Bytes> {
-    let detail = format!(
-        "the key of the request cannot be found, because of how the service is set up; the log has the code {code}"
-    );
+/// Replies that no request can be decided: 500. The log has the warning once, with the code.
+pub(crate) fn setup(request: &HeaderMap, warning: SetupWarning) -> Response<Bytes> {
+    let what = match warning {
+        SetupWarning::NoKeeper => "the request cannot be kept in flight",
+        _ => "the key of the request cannot be found",
+    };
+    let code = warning.code();
+    let detail = format!("{what}, because of how the service is set up; the log has the code {code}");
     refused(request, StatusCode::INTERNAL_SERVER_ERROR, &detail, None)
 }
 

@@ -77,7 +77,7 @@ async fn a_request_is_in_flight_until_its_body_has_ended() {
 }
 
 /// A body of what a channel gives.
-struct Chunks(mpsc::Receiver<Result<Frame<Bytes>, Infallible>>);
+pub(super) struct Chunks(pub(super) mpsc::Receiver<Result<Frame<Bytes>, Infallible>>);
 
 impl http_body::Body for Chunks {
     type Data = Bytes;

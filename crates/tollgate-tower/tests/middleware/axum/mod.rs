@@ -13,6 +13,8 @@ mod one_view;
 mod outages;
 #[cfg(feature = "policy")]
 mod policies;
+#[cfg(feature = "policy")]
+mod policy_holds;
 mod routes;
 mod setup;
 mod trouble;

@@ -75,3 +75,24 @@ fn at_most_n_requests_at_once() -> Whole {
     let layer = InFlightLayer::new("4~in_flight".parse()?, PeerAddress::new());
     Ok(Router::new().layer(layer))
 }
+
+async fn requests_in_flight_across_processes() -> Whole {
+    use axum::extract::Extension;
+    use tollgate::HoldKeeper;
+    use tollgate_redis::RedisStore;
+    use tollgate_tower::{InFlightLayer, RequestHold};
+
+    let (keeper, task) = HoldKeeper::new(tokio::time::sleep);
+    tokio::spawn(task);
+    let store = RedisStore::builder("redis://127.0.0.1".parse()?).prefix("shop").build()?;
+    let tokens = Limiter::builder("tokens").quota(Quota::per_minute(100_000));
+    let tokens = tokens.build_shared_in_flight("20~in_flight:30s".parse()?, store, &keeper)?;
+    let layer = InFlightLayer::shared(tokens, PeerAddress::new()).cost(4_000);
+    let handler = |Extension(hold): Extension<RequestHold>| async move {
+        let answer = "the answer of a model";
+        hold.set_cost(answer.len() as u32);
+        answer
+    };
+    let app = Router::new().route("/", get(handler)).layer(layer);
+    Ok(app)
+}

@@ -19,7 +19,12 @@ pin_project! {
 }
 
 impl<B> HeldBody<B> {
-    pub(crate) const fn new(inner: B, hold: Option<RequestHold>) -> Self {
+    /// Keeps the request in flight until this body has ended.
+    pub const fn new(inner: B, hold: RequestHold) -> Self {
+        Self::keeping(inner, Some(hold))
+    }
+
+    pub(crate) const fn keeping(inner: B, hold: Option<RequestHold>) -> Self {
         Self { inner, hold }
     }
 }
