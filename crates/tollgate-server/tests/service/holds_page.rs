@@ -2,39 +2,16 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tollgate_testkit::manual::{blocks, inline_code};
 
 use crate::support::folder::Folder;
-use crate::support::shell::{self, Curl};
+use crate::support::shell::{self, Curl, played};
 use crate::support::{Server, quotas};
 
 const COSTS: &str = include_str!("../../../../docs/holds-and-refunds.md");
 const ASKING: &str = include_str!("../../../../docs/limits-in-a-call.md");
 const POLICIES: &str = include_str!("../../../../docs/policies.md");
-
-/// Plays the commands of a section on this service, and returns the answers. A variable keeps what `sed` leaves.
-fn played(section: &str, server: &Server) -> Vec<Value> {
-    let mut hold = None::<String>;
-    let mut answers = Vec::new();
-    for block in blocks(section).into_iter().filter(|block| block.language == "sh") {
-        let command = block.text.trim();
-        let kept = command.strip_prefix("hold=$(");
-        let asked = kept.map_or(command, |kept| kept.split(" | sed ").next().expect("a first part"));
-        let asked = match &hold {
-            Some(hold) => asked.replace("'$hold'", hold),
-            None => asked.to_owned(),
-        };
-        let reply = Curl::parse(&asked).send(server);
-        assert_eq!(reply.status, 200, "{asked}: {}", reply.json());
-        let answer = reply.json();
-        if kept.is_some() {
-            hold = answer["hold"].as_str().map(str::to_owned);
-        }
-        answers.push(answer);
-    }
-    answers
-}
 
 fn start(page: &str, section: &str) -> Server {
     let is_service = |code: &&str| code.starts_with("tollgate serve --limit");

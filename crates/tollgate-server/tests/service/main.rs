@@ -18,6 +18,7 @@ mod forwarded;
 mod grpc;
 #[path = "../support/grpc.rs"]
 mod grpc_client;
+mod guides;
 mod holds;
 mod holds_page;
 mod hostile;

@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::Value;
+use tollgate_testkit::manual::blocks;
+
 use super::{Connection, Reply, Server};
 
 /// A request as `curl` sends it.
@@ -24,6 +27,29 @@ pub(crate) fn within_a_minute<T>(play: impl Fn() -> T) -> T {
         }
     }
     panic!("it takes a minute");
+}
+
+/// Plays the commands of a section on this service, and returns the answers. A variable keeps what `sed` leaves.
+pub(crate) fn played(section: &str, server: &Server) -> Vec<Value> {
+    let mut hold = None::<String>;
+    let mut answers = Vec::new();
+    for block in blocks(section).into_iter().filter(|block| block.language == "sh") {
+        let command = block.text.trim();
+        let kept = command.strip_prefix("hold=$(");
+        let asked = kept.map_or(command, |kept| kept.split(" | sed ").next().expect("a first part"));
+        let asked = match &hold {
+            Some(hold) => asked.replace("'$hold'", hold),
+            None => asked.to_owned(),
+        };
+        let reply = Curl::parse(&asked).send(server);
+        assert_eq!(reply.status, 200, "{asked}: {}", reply.json());
+        let answer = reply.json();
+        if kept.is_some() {
+            hold = answer["hold"].as_str().map(str::to_owned);
+        }
+        answers.push(answer);
+    }
+    answers
 }
 
 /// Returns the words of a command. Quotes and a backslash at the end of a line are all that it may have.

@@ -1,0 +1,92 @@
+//! The files and commands of `docs/language-models.md`, as their guide describes them.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+use serde_json::{Value, json};
+use tollgate_testkit::manual::blocks;
+
+use crate::support::folder::Folder;
+use crate::support::shell::{self, played};
+use crate::support::{Reply, Server, quotas};
+
+const MODELS: &str = include_str!("../../../../docs/language-models.md");
+
+/// Returns the section with this title.
+fn section<'a>(page: &'a str, title: &str) -> &'a str {
+    let sections = page.split("\n## ").skip(1);
+    let mut meant = sections.filter_map(|section| section.strip_prefix(title));
+    meant.next().expect("the section exists")
+}
+
+/// Starts a service with the file of a section.
+fn start(section: &str) -> Server {
+    let file = blocks(section).into_iter().find(|block| block.language == "yaml").expect("a file");
+    Server::start(&["--config", &Folder::new().write("tollgate.yaml", file.text)])
+}
+
+fn reserve(server: &Server, attributes: &Value, cost: u32) -> Reply {
+    server.post("/v1/reserve", &json!({ "attributes": attributes, "cost": cost }).to_string())
+}
+
+/// Settles the hold of this answer.
+fn settle(server: &Server, reserved: &Value, cost: u32) -> Value {
+    server.post("/v1/settle", &json!({ "hold": reserved["hold"], "cost": cost }).to_string()).json()
+}
+
+#[test]
+fn a_call_is_reserved_renewed_and_settled() {
+    let a_call = section(MODELS, "A call");
+    let server = start(a_call);
+    let answers = shell::within_a_minute(|| played(a_call, &start(a_call)));
+    let [reserved, renewed, settled] = &answers[..] else { panic!("three commands") };
+    assert_eq!((&reserved["allowed"], &renewed["status"]), (&json!(true), &json!("renewed")));
+    assert_eq!(quotas(settled)[0]["given"], 600, "{settled}");
+
+    // Four answers are in flight at once, and a fifth has no time to wait.
+    let alice = json!({ "user": "alice" });
+    let holds: Vec<Value> = (0..4).map(|_| reserve(&server, &alice, 1_000).json()).collect();
+    let fifth = reserve(&server, &alice, 1_000);
+    let denied = fifth.json();
+    assert_eq!((fifth.status, fifth.header("retry-after")), (429, Some("1")), "{denied}");
+    assert_eq!((&denied["reason"], &denied["retry_after_ms"]), (&json!("in_flight_exceeded"), &Value::Null));
+
+    // A call that failed gives everything back, and frees its place.
+    let settled = settle(&server, &holds[0], 0);
+    assert_eq!(quotas(&settled)[0]["given"], 1_000, "{settled}");
+    assert_eq!(reserve(&server, &alice, 1_000).status, 200);
+    // A longer answer than expected is charged.
+    let settled = settle(&server, &holds[1], 1_500);
+    assert_eq!(quotas(&settled)[0]["charged"], 500, "{settled}");
+}
+
+#[test]
+fn each_file_of_the_guide_limits_what_it_says() {
+    let money = start(section(MODELS, "Money"));
+    let call = |unit: &str, cost| reserve(&money, &json!({ "unit": unit, "user": "alice" }), cost).status;
+    assert_eq!([call("micro_usd", 19_999_999), call("micro_usd", 2), call("micro_usd", 1)], [200, 429, 200]);
+    assert_eq!(call("tokens", 50_000), 200);
+
+    let tools = start(section(MODELS, "Each agent and tool"));
+    let call = |tool: &str| reserve(&tools, &json!({ "agent": "a", "tool": tool }), 1).status;
+    assert_eq!([call("search"), call("search"), call("search"), call("mail")], [200, 200, 429, 200]);
+
+    let levels = start(section(MODELS, "Organisation, team and user at once"));
+    let call = |user: &str, team: &str, cost| {
+        let attributes = json!({ "organisation": "acme", "team": team, "user": user });
+        reserve(&levels, &attributes, cost).json()
+    };
+    for user in 0..4 {
+        assert_eq!(call(&format!("user{user}"), "web", 50_000)["allowed"], true);
+    }
+    let denied = call("user5", "web", 1);
+    assert_eq!((&denied["allowed"], &denied["policy"]), (&json!(false), &json!("team")), "{denied}");
+    // Nothing was taken from the user and the organisation.
+    assert_eq!(call("user5", "mail", 50_000)["allowed"], true);
+
+    let share = start(section(MODELS, "A share for critical calls"));
+    let call = |priority: &str, cost| reserve(&share, &json!({ "priority": priority }), cost).status;
+    assert_eq!([call("usual", 80_000), call("usual", 1), call("critical", 20_000)], [200, 429, 200]);
+    assert_eq!(call("critical", 1), 429);
+    let nameless = start(section(MODELS, "A share for critical calls"));
+    assert_eq!(reserve(&nameless, &json!({}), 80_001).status, 429, "a call without a priority is not critical");
+}
