@@ -26,6 +26,7 @@ mod cut;
 mod diary;
 mod expiry;
 mod fault;
+mod fleet;
 mod histories;
 mod kinds;
 mod late;

@@ -88,5 +88,9 @@ fn each_file_of_the_guide_limits_what_it_says() {
     assert_eq!([call("usual", 80_000), call("usual", 1), call("critical", 20_000)], [200, 429, 200]);
     assert_eq!(call("critical", 1), 429);
     let nameless = start(section(MODELS, "A share for critical calls"));
-    assert_eq!(reserve(&nameless, &json!({}), 80_001).status, 429, "a call without a priority is not critical");
+    assert_eq!(
+        reserve(&nameless, &json!({}), 80_001).status,
+        429,
+        "a call without a priority is not critical"
+    );
 }
