@@ -108,9 +108,8 @@ pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
     AskedCheck, AskedHold, CheckError, ForgottenUnits, Ground, HoldPart, HoldSettlement, HoldTally,
     InFlightPart, InFlightStanding, MarkedCharge, Matching, PolicyDecision, PolicyHold, PolicyLimit,
-    PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError,
-    RenewAnswer, ReserveAnswer, SettleAnswer, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally,
-    WhenFull,
+    PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, QuotaStanding, RefundError, RenewAnswer,
+    ReserveAnswer, SettleAnswer, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::list::List;
 pub use self::matched::{MatchedPolicies, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};

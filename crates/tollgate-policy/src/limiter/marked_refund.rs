@@ -1,5 +1,4 @@
-//! The refund of a check by the marks of what it charged: for fixed windows, their starts. A refund by receipt is in
-//! `check_receipt`.
+//! The refund of a check by the marks of what it charged: for fixed windows, their starts.
 
 use std::slice;
 use std::sync::Arc;
@@ -64,11 +63,10 @@ pub enum RefundError {
         index: usize,
     },
     /// The policy of the charge at this place may have had another key in that version of the policies. These
-    /// attributes may now have another counter; a [receipt](PolicyLimiter::refund_receipt) names the one that was
-    /// charged.
+    /// attributes may now have another counter; a [hold](PolicyLimiter::reserve) names the one that was charged.
     #[error(
         "nothing was given back: `{policy}` has had its key only since version {since} of the policies, and the check \
-         was made under version {version}; only the check's receipt identifies the counter that was charged"
+         was made under version {version}; only a hold names the counter that was charged"
     )]
     CountsOthers {
         /// The place among those that were named.
@@ -83,8 +81,8 @@ pub enum RefundError {
     /// This limiter never had such a version of the policies: the check was made by another process, or before a
     /// restart.
     #[error(
-        "nothing was given back: this process has no version {version} of the policies, the live one is {live}; only \
-         the check's receipt identifies the counter that was charged"
+        "nothing was given back: this process has no version {version} of the policies, the live one is {live}; only a \
+         hold names the counter that was charged"
     )]
     UnknownVersion {
         /// The version of the check.

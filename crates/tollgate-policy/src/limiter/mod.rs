@@ -8,9 +8,9 @@
 //! ```
 //!
 //! This file builds a limiter and checks requests. Answers are in `decision`, trials in `trials`, the live policies in
-//! `policy_set`, their figures in `tally`, changes by administrators in `quota_changes`, refunds in `marked_refund` and
-//! `check_receipt`. What applies to a request is in `matching`: every check charges and decides by it. `each` checks many
-//! requests, `together` decides on several as one.
+//! `policy_set`, their figures in `tally`, changes by administrators in `quota_changes`, refunds in `marked_refund`,
+//! receipts in `check_receipt`, holds in `holds`. What applies to a request is in `matching`: every check charges and
+//! decides by it. `each` checks many requests, `together` decides on several as one.
 
 mod charge_result;
 mod check_receipt;
@@ -38,7 +38,6 @@ use tollgate::{
     StepDeadline, Store, StoreError, SystemClock,
 };
 
-pub use self::check_receipt::QuotaSettlement;
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::each::AskedCheck;
 pub use self::holds::{

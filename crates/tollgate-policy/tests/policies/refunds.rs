@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::{ManualClock, MemoryStore, QuotaState, Timestamp};
 use tollgate_policy::{
-    Attributes, Config, MarkedCharge, Policies, PolicyDecision, PolicyLimiter, QuotaSettlement, RefundError,
-    Texts, UnknownValue, View,
+    Attributes, Config, MarkedCharge, Policies, PolicyDecision, PolicyLimiter, RefundError, Texts,
+    UnknownValue, View,
 };
 use tollgate_testkit::block_on;
 
@@ -78,7 +78,7 @@ fn a_refund_of_a_check_under_another_key_never_goes_to_another_client() {
     assert_eq!(
         error.to_string(),
         "nothing was given back: `a` has had its key only since version 6 of the policies, and the check was made \
-         under version 4; only the check's receipt identifies the counter that was charged"
+         under version 4; only a hold names the counter that was charged"
     );
     assert_eq!(used(&limiter), [1]);
 
@@ -133,7 +133,7 @@ fn a_receipt_names_what_was_charged_whatever_becomes_of_the_request() {
     view.is_expired.set(true);
     assert!(block_on(limiter.check(&view, 4)).is_err());
     assert_eq!(used(&limiter), [4]);
-    block_on(limiter.refund_receipt(&mut decision.receipt(), None)).unwrap();
+    block_on(decision.receipt().refund(limiter.fallback())).unwrap();
     assert_eq!(used(&limiter), [0]);
 }
 
@@ -147,25 +147,21 @@ fn a_refund_of_some_units_and_settling_leave_fixed_costs_alone() {
     let (limiter, clock) = limiter(policies, 100);
     let mut receipt = check(&limiter, 50).receipt();
     assert_eq!(used(&limiter), [1, 7, 50]);
-    let given = block_on(limiter.refund_receipt(&mut receipt, Some(20))).unwrap();
-    let given: Vec<_> = given.iter().map(|(quota, one)| (quota.policy(), one.state.units())).collect();
-    assert_eq!((given, used(&limiter)), (vec![("tokens", 20)], vec![1, 7, 30]));
+    let given = block_on(receipt.refund_units(limiter.fallback(), 20)).unwrap();
+    let given: Vec<_> = given.iter().map(QuotaState::units).collect();
+    assert_eq!((given, used(&limiter)), (vec![20], vec![1, 7, 30]));
 
     for cost in [45, 10, 10] {
-        let settled = block_on(limiter.adjust_receipt(&mut receipt, cost)).unwrap();
-        let units = |one: &QuotaSettlement| match one {
-            QuotaSettlement::Given(refund) => (false, refund.state.units()),
-            QuotaSettlement::Charged(state) => (true, QuotaState::units(state)),
-        };
-        let settled: Vec<_> = settled.iter().map(|(quota, one)| (quota.policy(), units(one))).collect();
+        let settled = block_on(receipt.adjust(limiter.fallback(), cost)).unwrap();
+        let settled: Vec<_> = settled.iter().map(QuotaState::units).collect();
         let expected = match cost {
-            45 => vec![("tokens", (true, 15))],
+            45 => vec![15],
             _ if settled.is_empty() => vec![],
-            _ => vec![("tokens", (false, 35))],
+            _ => vec![35],
         };
         assert_eq!((settled, used(&limiter)), (expected, vec![1, 7, u64::from(cost)]));
     }
     clock.advance(Duration::from_secs(1));
-    block_on(limiter.refund_receipt(&mut receipt, None)).unwrap();
+    block_on(receipt.refund(limiter.fallback())).unwrap();
     assert_eq!((used(&limiter), receipt.items().len()), (vec![0, 0, 0], 0));
 }

@@ -76,10 +76,10 @@ fn receipts_are_settled_at_the_actual_cost() {
         let (_, limiter) = at_a_minute(quota, "");
         let (_, mut receipt) = reserve(&limiter, &attributes(ALICE), 3);
         for cost in [2, 1] {
-            block_on(limiter.adjust_receipt(&mut receipt, cost)).unwrap();
+            block_on(receipt.adjust(limiter.fallback(), cost)).unwrap();
             assert_eq!(peeked(&limiter), u64::from(cost), "{quota}");
         }
-        block_on(limiter.refund_receipt(&mut receipt, None)).unwrap();
+        block_on(receipt.refund(limiter.fallback())).unwrap();
         assert_eq!(peeked(&limiter), 0, "{quota}");
         // A mark names the larger of two charges, and a millisecond of a bucket's has come back by itself. Both charges of
         // a window have the same mark.
@@ -87,9 +87,9 @@ fn receipts_are_settled_at_the_actual_cost() {
             let (clock, limiter) = at_a_minute(quota, "");
             let (_, mut receipt) = reserve(&limiter, &attributes(ALICE), cost);
             clock.advance(Duration::from_millis(1));
-            block_on(limiter.adjust_receipt(&mut receipt, 4)).unwrap();
+            block_on(receipt.adjust(limiter.fallback(), 4)).unwrap();
             assert_eq!(peeked(&limiter), 4, "{quota}");
-            block_on(limiter.refund_receipt(&mut receipt, None)).unwrap();
+            block_on(receipt.refund(limiter.fallback())).unwrap();
             assert_eq!(peeked(&limiter), left, "{quota}, {cost}");
         }
     }

@@ -121,7 +121,7 @@ fn an_error_after_a_part_may_have_charged() {
                 Box::new(|| {
                     let mut receipt = reserved();
                     begin(spared);
-                    told(block_on(limiter.refund_receipt(&mut receipt, None)).unwrap_err().into())
+                    told(block_on(receipt.refund(limiter.fallback())).unwrap_err().into())
                 }),
             ),
         ];
@@ -172,7 +172,7 @@ fn a_call_over_several_quotas_has_one_deadline() {
         limiter.refund(&alice, 1, 1, &windows).await.unwrap_err();
         assert_eq!(made(), 1, "a refund");
         hanging.begin(StoreFault::Hangs);
-        limiter.refund_receipt(&mut receipt, Some(1)).await.unwrap_err();
+        receipt.refund_units(limiter.fallback(), 1).await.unwrap_err();
         assert_eq!(made(), 1, "a refund by receipt");
         limiter.reset(&alice, None, |_| true).await.unwrap_err();
         assert_eq!(made(), 1, "a reset");
