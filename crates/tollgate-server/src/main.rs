@@ -103,6 +103,9 @@ fn wrong_setting(error: &SettingsError) -> u8 {
 
 fn check(args: CheckArgs) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if args.hold {
+        return Ok(runtime.block_on(check::run_held(&args)));
+    }
     let (text, outcome) = runtime.block_on(check::run(&args));
     let status = answer(&text, check::exit_status(&outcome));
     if let Err(error) = &outcome {

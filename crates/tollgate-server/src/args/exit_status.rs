@@ -12,6 +12,14 @@ pub const USAGE: u8 = 2;
 pub const NO_DECISION: u8 = 3;
 /// Success, but the answer could not be written to standard output.
 pub const UNWRITTEN: u8 = 4;
+/// `check --hold` was not admitted, so its command did not run: the "temporary failure" of sysexits.h.
+pub const NOT_ADMITTED: u8 = 75;
+/// The command of `check --hold` cannot be executed, as shells say it.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// The command of `check --hold` does not exist, as shells say it.
+pub const NOT_FOUND: u8 = 127;
+/// A signal ended the command of `check --hold`: this plus the number of the signal, as shells say it.
+pub const SIGNALED: u8 = 128;
 /// A second signal cut the drain short: 128 plus the number of SIGINT, the convention of shells.
 pub const INTERRUPTED: u8 = 130;
 
@@ -43,6 +51,13 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (USAGE, "the arguments are wrong, or the service rejected the request"),
             (NO_DECISION, "no answer, or one that is not a decision"),
             LOST,
+            (
+                NOT_ADMITTED,
+                "with --hold: denied, or no answer; the command did not run. Otherwise, the status is the command's",
+            ),
+            (NOT_EXECUTABLE, "with --hold: the command cannot be executed"),
+            (NOT_FOUND, "with --hold: the command does not exist"),
+            (SIGNALED, "with --hold: this plus the number of the signal that ended the command"),
         ],
         "doctor" => &[(SUCCESS, "nothing fails"), (FAILURE, "something fails"), WRONG_ARGUMENTS, LOST],
         "check-config" => &[

@@ -31,6 +31,7 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Arg, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use tollgate::HoldLength;
 use tollgate_http::Network;
 
 pub use self::environment::warn_of_unknown_variables;
@@ -392,6 +393,24 @@ pub struct CheckArgs {
     #[arg(long, value_name = "UNITS", default_value = "1")]
     #[arg(value_parser = value::cost, allow_negative_numbers = true)]
     pub cost: u32,
+
+    /// Run COMMAND while it holds: its units in flight are free again when it has ended. The hold is renewed meanwhile,
+    /// and COMMAND gets SIGTERM if the hold is lost
+    #[arg(long, requires = "command", conflicts_with_all = ["health", "peek", "json"])]
+    pub hold: bool,
+
+    /// How long the hold lives if this process dies, from 1s to 1h; a limit in flight can set a shorter time
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = value::hold_length)]
+    #[arg(allow_hyphen_values = true, requires = "hold")]
+    pub expires_after: HoldLength,
+
+    /// Do not stop COMMAND if the hold is lost; only warn
+    #[arg(long, requires = "hold")]
+    pub keep_running: bool,
+
+    /// The command to run, and its arguments
+    #[arg(value_name = "COMMAND", last = true, requires = "hold")]
+    pub command: Vec<OsString>,
 
     /// Only peek: report the verdict without charging anything. `tollgate explain` shows which policies match, and why
     #[arg(long)]

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::Authority;
-use tollgate::{LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
+use tollgate::{HoldLength, LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
 use tollgate_http::{Network, NetworkError};
 use tollgate_policy::Policy;
 use tollgate_redis::KeyLayout;
@@ -107,6 +107,12 @@ pub(super) fn time(text: &str) -> Result<Duration, ExpectedForm> {
     };
     let millis = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
     millis.filter(|millis| (1..=60_000).contains(millis)).map(Duration::from_millis).ok_or(EXPECTED)
+}
+
+/// Parses how long a hold lives without a renewal.
+pub(super) fn hold_length(text: &str) -> Result<HoldLength, ExpectedForm> {
+    let length = text.parse().ok().filter(|length: &HoldLength| length.duration() >= Duration::from_secs(1));
+    length.ok_or("expected a time from 1s to 1h, such as 30s or 5m")
 }
 
 /// Parses the age of a connection, or the time that it may be silent.

@@ -19,6 +19,7 @@ mod grpc;
 #[path = "../support/grpc.rs"]
 mod grpc_client;
 mod guides;
+mod holding;
 mod holds;
 mod holds_page;
 mod hostile;

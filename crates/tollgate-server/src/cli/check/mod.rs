@@ -1,11 +1,14 @@
-//! `tollgate check`: sends a request to a running service and prints the answer, or checks whether the service is
-//! ready.
+//! `tollgate check`: sends a request to a running service and prints the answer, checks whether the service is ready, or
+//! runs a command while it holds.
 //!
-//! `exchange` sends requests, `decision` reads and writes answers.
+//! `exchange` sends requests, `decision` reads and writes answers. `hold` keeps a hold while a `command` runs.
 
+mod command;
 mod decision;
 mod error;
 mod exchange;
+mod hold;
+mod loss;
 
 use http::StatusCode;
 use serde::de::IgnoredAny;
@@ -15,6 +18,7 @@ use tollgate_policy::{Attributes, Printable, Texts, View};
 use self::decision::{Decision, ErrorBody};
 pub use self::error::ClientError;
 use self::error::NO_SERVICE;
+pub use self::hold::run_held;
 use crate::args::CheckArgs;
 use crate::args::exit_status::{FAILURE, NO_DECISION, SUCCESS, USAGE};
 use crate::request::attributes;
