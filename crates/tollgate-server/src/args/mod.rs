@@ -176,7 +176,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_PLAIN_PROBES", value_parser = value::address)]
     pub plain_probes: Option<SocketAddr>,
 
-    /// Address of a listener for gRPC, which answers as Envoy's rate-limit service [default: none]
+    /// Address of a listener for gRPC, which answers as the rate-limit services of Envoy and Kuadrant [default: none]
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_GRPC", value_parser = value::address)]
     pub grpc: Option<SocketAddr>,
 

@@ -192,17 +192,18 @@ impl DecisionEngine {
     }
 
     /// Takes units in flight and charges the cost, all or nothing. The caller's own limits, if given, replace the
-    /// policies.
+    /// policies. The caller waits until this time at most, if it has said so.
     pub(crate) async fn reserve(
         &self,
         limits: Option<Policy>,
         attributes: &CallerAttributes<'_>,
         asked: AskedHold,
+        caller_until: Option<Instant>,
     ) -> Result<ReserveAnswer, CheckError> {
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
         let set = limits.map_or_else(|| self.limiter.live(), |limits| self.limiter.under(limits));
-        let deadline = self.limiter.store().deadline(stopwatch, None);
+        let deadline = self.limiter.store().deadline(stopwatch, caller_until);
         let answer = self.limiter.reserve_in_until(deadline, set, attributes.as_attributes(), asked).await;
         undropped.ended();
         match &answer {
@@ -240,6 +241,12 @@ impl DecisionEngine {
             self.expired_holds.note_answer();
         }
         self.expired_holds.report(self.limiter.store().expired_holds());
+    }
+
+    /// Charges what this cost exceeds the reserved one by, for a hold that has expired.
+    pub(crate) async fn record_overrun(&self, hold: &PolicyHold, cost: u32) -> Result<(), StoreError> {
+        let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
+        self.limiter.record_overrun_until(deadline, hold, cost).await
     }
 
     /// Resets the usage of the selected quotas, of this policy or of all.

@@ -11,19 +11,51 @@ use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descri
     Entry, RateLimitOverride,
 };
 use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::messages::kuadrant::service::ratelimit::v1::{CommitRequest, ReserveRequest};
 
 /// Precedes the character of a byte. Unicode promises that it is never a character, so no condition needs it.
 const ESCAPE: char = '\u{10FFFF}';
 
-/// A request with values of any bytes; on the wire, it is the same message.
+/// A message with descriptors.
+pub(super) trait DescribedRequest: Message + Default {
+    /// The same message on the wire, with values of any bytes.
+    type AnyBytes: Message + Default + Into<Self>;
+
+    fn descriptors(&self) -> &[RateLimitDescriptor];
+}
+
 #[derive(Clone, PartialEq, Message)]
-struct AnyRequest {
+pub(super) struct AnyRequest {
     #[prost(string, tag = "1")]
     domain: String,
     #[prost(message, repeated, tag = "2")]
     descriptors: Vec<AnyDescriptor>,
     #[prost(uint32, tag = "3")]
     hits_addend: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AnyReserveRequest {
+    #[prost(string, tag = "1")]
+    domain: String,
+    #[prost(message, repeated, tag = "2")]
+    descriptors: Vec<AnyDescriptor>,
+    #[prost(uint64, tag = "3")]
+    amount: u64,
+    #[prost(message, optional, tag = "4")]
+    ttl: Option<prost_types::Duration>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AnyCommitRequest {
+    #[prost(string, tag = "1")]
+    domain: String,
+    #[prost(message, repeated, tag = "2")]
+    descriptors: Vec<AnyDescriptor>,
+    #[prost(string, tag = "3")]
+    reservation_id: String,
+    #[prost(uint64, tag = "4")]
+    actual_amount: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -51,26 +83,67 @@ struct AnyEntry {
 /// # Errors
 ///
 /// If it cannot be decoded for any reason other than a value.
-pub(super) fn decode(bytes: &[u8]) -> Result<(RateLimitRequest, usize), DecodeError> {
-    let decoded = match RateLimitRequest::decode(bytes) {
-        Ok(request) if !has_escape(&request) => return Ok((request, bytes.len())),
+pub(super) fn decode<M: DescribedRequest>(bytes: &[u8]) -> Result<(M, usize), DecodeError> {
+    let decoded = match M::decode(bytes) {
+        Ok(request) if !has_escape(request.descriptors()) => return Ok((request, bytes.len())),
         decoded => decoded,
     };
-    let request = AnyRequest::decode(bytes).map_err(|error| decoded.err().unwrap_or(error))?;
-    let request = RateLimitRequest::from(request);
+    let request = M::AnyBytes::decode(bytes).map_err(|error| decoded.err().unwrap_or(error))?;
+    let request = request.into();
     let length = request.encoded_len();
     Ok((request, length))
 }
 
-fn has_escape(request: &RateLimitRequest) -> bool {
-    let mut entries = request.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
+fn has_escape(descriptors: &[RateLimitDescriptor]) -> bool {
+    let mut entries = descriptors.iter().flat_map(|descriptor| &descriptor.entries);
     entries.any(|entry| entry.value.contains(ESCAPE))
+}
+
+impl DescribedRequest for RateLimitRequest {
+    type AnyBytes = AnyRequest;
+
+    fn descriptors(&self) -> &[RateLimitDescriptor] {
+        &self.descriptors
+    }
+}
+
+impl DescribedRequest for ReserveRequest {
+    type AnyBytes = AnyReserveRequest;
+
+    fn descriptors(&self) -> &[RateLimitDescriptor] {
+        &self.descriptors
+    }
+}
+
+impl DescribedRequest for CommitRequest {
+    type AnyBytes = AnyCommitRequest;
+
+    fn descriptors(&self) -> &[RateLimitDescriptor] {
+        &self.descriptors
+    }
 }
 
 impl From<AnyRequest> for RateLimitRequest {
     fn from(AnyRequest { domain, descriptors, hits_addend }: AnyRequest) -> Self {
-        Self { domain, descriptors: descriptors.into_iter().map(Into::into).collect(), hits_addend }
+        Self { domain, descriptors: in_text(descriptors), hits_addend }
     }
+}
+
+impl From<AnyReserveRequest> for ReserveRequest {
+    fn from(AnyReserveRequest { domain, descriptors, amount, ttl }: AnyReserveRequest) -> Self {
+        Self { domain, descriptors: in_text(descriptors), amount, ttl }
+    }
+}
+
+impl From<AnyCommitRequest> for CommitRequest {
+    fn from(request: AnyCommitRequest) -> Self {
+        let AnyCommitRequest { domain, descriptors, reservation_id, actual_amount } = request;
+        Self { domain, descriptors: in_text(descriptors), reservation_id, actual_amount }
+    }
+}
+
+fn in_text(descriptors: Vec<AnyDescriptor>) -> Vec<RateLimitDescriptor> {
+    descriptors.into_iter().map(Into::into).collect()
 }
 
 impl From<AnyDescriptor> for RateLimitDescriptor {
@@ -106,14 +179,14 @@ mod tests {
         let entries = vec![entry("a", b"caf\xe9"), entry("b", "café".as_bytes()), entry("c", b"")];
         let descriptor = AnyDescriptor { entries, limit, hits_addend: Some(0), is_negative_hits: true };
         let sent = AnyRequest { domain: "d".to_owned(), descriptors: vec![descriptor], hits_addend: 7 };
-        let (request, length) = decode(&sent.encode_to_vec()).unwrap();
+        let (request, length) = decode::<RateLimitRequest>(&sent.encode_to_vec()).unwrap();
         let entry = |key: &str, value: &str| Entry { key: key.to_owned(), value: value.to_owned() };
         let entries = vec![entry("a", "caf\u{10FFFF}é"), entry("b", "café"), entry("c", "")];
         let descriptor = RateLimitDescriptor { entries, limit, hits_addend: Some(0), is_negative_hits: true };
         let expected =
             RateLimitRequest { domain: "d".to_owned(), descriptors: vec![descriptor], hits_addend: 7 };
         assert_eq!((length, request), (expected.encoded_len(), expected));
-        assert!(decode(b"\x0a\x01\xff").is_err(), "a domain is a text");
+        assert!(decode::<RateLimitRequest>(b"\x0a\x01\xff").is_err(), "a domain is a text");
     }
 
     /// A byte of ISO 8859-1 was counted with the same character in UTF-8.
@@ -123,7 +196,7 @@ mod tests {
             let entry = AnyEntry { key: "user".to_owned(), value: bytes.to_vec() };
             let descriptor = AnyDescriptor { entries: vec![entry], ..AnyDescriptor::default() };
             let sent = AnyRequest { descriptors: vec![descriptor], ..AnyRequest::default() };
-            let (request, length) = decode(&sent.encode_to_vec()).unwrap();
+            let (request, length) = decode::<RateLimitRequest>(&sent.encode_to_vec()).unwrap();
             assert_eq!(length, request.encoded_len());
             request.descriptors[0].entries[0].value.clone()
         };
@@ -147,9 +220,17 @@ mod tests {
         let limit = Some(RateLimitOverride { requests_per_unit: 5, unit: 2 });
         let entries = vec![Entry { key: "a".to_owned(), value: "b".to_owned() }];
         let descriptor = RateLimitDescriptor { entries, limit, hits_addend: Some(3), is_negative_hits: true };
-        let sent = RateLimitRequest { domain: "d".to_owned(), descriptors: vec![descriptor], hits_addend: 7 };
-        let read = AnyRequest::decode(&*sent.encode_to_vec()).unwrap();
+        let (domain, descriptors) = (|| "d".to_owned(), vec![descriptor]);
+        same(&RateLimitRequest { domain: domain(), descriptors: descriptors.clone(), hits_addend: 7 });
+        let ttl = Some(prost_types::Duration { seconds: 2, nanos: 3 });
+        same(&ReserveRequest { domain: domain(), descriptors: descriptors.clone(), amount: 7, ttl });
+        let reservation_id = "a".to_owned();
+        same(&CommitRequest { domain: domain(), descriptors, reservation_id, actual_amount: 7 });
+    }
+
+    fn same<M: DescribedRequest + PartialEq + std::fmt::Debug>(sent: &M) {
+        let read = M::AnyBytes::decode(&*sent.encode_to_vec()).unwrap();
         assert_eq!(read.encode_to_vec(), sent.encode_to_vec());
-        assert_eq!(RateLimitRequest::from(read), sent);
+        assert_eq!(&read.into(), sent);
     }
 }

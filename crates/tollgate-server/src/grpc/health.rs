@@ -14,9 +14,14 @@ use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::decider::Decider;
 use crate::net::drain::Phase;
 
-/// The services that can be asked about: the whole server, Envoy's by its name, and the name that the checks of
-/// envoyproxy/ratelimit have.
-const SERVICES: [&str; 3] = ["", "envoy.service.ratelimit.v3.RateLimitService", "ratelimit"];
+/// The services that can be asked about: the whole server, Envoy's and Kuadrant's by their names, and the name that the
+/// checks of envoyproxy/ratelimit have.
+const SERVICES: [&str; 4] = [
+    "",
+    "envoy.service.ratelimit.v3.RateLimitService",
+    "kuadrant.service.ratelimit.v1.RateLimitService",
+    "ratelimit",
+];
 
 /// The interval at which the store is checked.
 const LOOK: Duration = Duration::from_secs(1);

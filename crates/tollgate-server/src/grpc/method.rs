@@ -14,9 +14,10 @@ use tracing::warn;
 
 use super::connection::Connection;
 use super::deadline::Late;
+use super::kuadrant::KuadrantMethod;
 use super::outgoing::OutgoingMessage;
 use super::streams::Room;
-use super::{Service, any_bytes, deadline, status, unary};
+use super::{Service, deadline, status, unary};
 use crate::access::authorization::authorize;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
@@ -25,7 +26,6 @@ use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
 use crate::net::budget::{HeldBytes, NoRoom};
 use crate::net::timeouts::PendingAnswer;
-use crate::observe::stopwatch::Stopwatch;
 
 /// The method of Envoy's service.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -96,12 +96,20 @@ impl Service {
                 reply => reply,
             },
             CHECK_HEALTH => Box::pin(self.check_health(request)).await,
-            // In a box, so that the usual call takes no room for it.
-            _ => {
-                drop(held);
-                let streamed = self.stream(listener, connection, answering, request);
-                return Box::pin(streamed).await.unwrap_or_else(|rejection| self.reject(&rejection));
-            }
+            path => match KuadrantMethod::at(path) {
+                Some(method) => {
+                    match Box::pin(self.kuadrant(method, listener, peer, &mut held, request)).await {
+                        Err(rejection) if method.decides() => return self.reject_check(&rejection),
+                        reply => reply,
+                    }
+                }
+                // In a box, so that the usual call takes no room for it.
+                None => {
+                    drop(held);
+                    let streamed = self.stream(listener, connection, answering, request);
+                    return Box::pin(streamed).await.unwrap_or_else(|rejection| self.reject(&rejection));
+                }
+            },
         };
         match reply {
             Ok(reply) => {
@@ -156,23 +164,10 @@ impl Service {
         held: &mut HeldBytes,
         request: Request<Incoming>,
     ) -> Result<Response<OutgoingMessage>, Rejection> {
-        let caller = authorize(Scope::Check, listener, peer, request.headers())?;
-        let limit = deadline::of(request.headers())?;
-        let limit = limit.map(|limit| (Stopwatch::start(), limit));
-        let read = pin!(unary::read(request, &self.resources.budget, any_bytes::decode));
-        let read = deadline::within(limit.map(|(_, limit)| limit), Late::Uncounted, read).await?;
-        let (request, length) = read;
-        let descriptors = &request.descriptors;
-        let entries = descriptors.iter().map(|descriptor| descriptor.entries.len()).sum();
-        let room = held.note_message(length, descriptors.len(), entries);
-        room.map_err(|NoRoom| Rejection::no_room())?;
-        let left = limit.map(|(begun, limit)| limit.saturating_sub(begun.elapsed()));
-        // A store that hangs is late while the caller still waits, and the policies decide without it.
-        let caller_until = limit.and_then(|(begun, limit)| begun.after(limit));
+        let call = self.receive(listener, peer, held, request).await?;
         // In a box, so that no layer above copies it.
-        let decided = Box::pin(self.rate_limit(&caller, &request, caller_until));
-        let response = deadline::within(left, Late::Unknown, pin!(decided)).await?;
-        Ok(unary::reply(&response))
+        let decided = Box::pin(self.rate_limit(&call.caller, &call.message, call.caller_until));
+        Ok(unary::reply(&deadline::within(call.left, Late::Unknown, pin!(decided)).await?))
     }
 
     /// Rejects a call and logs this, because Envoy lets the request through by default, which nobody would notice.
@@ -222,7 +217,7 @@ fn refused(headers: &HeaderMap) -> Option<Code> {
 
 #[cold]
 fn unknown(path: &str) -> Rejection {
-    let known = "`envoy.service.ratelimit.v3.RateLimitService`, `grpc.health.v1.Health` and `grpc.reflection.v1.ServerReflection`";
+    let known = "`envoy.service.ratelimit.v3.RateLimitService`, `kuadrant.service.ratelimit.v1.RateLimitService`, `grpc.health.v1.Health` and `grpc.reflection.v1.ServerReflection`";
     let shown: String = path.chars().take(100).collect();
     Rejection::new(
         RejectionKind::Unimplemented,

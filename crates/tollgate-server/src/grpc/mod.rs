@@ -1,21 +1,23 @@
-//! gRPC: Envoy's rate-limit service, health and reflection.
+//! gRPC: the rate-limit services of Envoy and of Kuadrant, health and reflection.
 //!
 //! A call passes through these modules: `connection` is HTTP/2 on one connection, `method` finds the method at a path
-//! and checks the caller's scope, `deadline` ends calls whose clients no longer wait, `unary` reads the message of a
+//! and answers it, `call` checks the caller's scope and reads the message, `deadline` ends calls whose clients no longer wait, `unary` reads the message of a
 //! call and writes its answer, `any_bytes` decodes values from clients' headers, and `rate_limit` turns descriptors
 //! into checks, whose answers `response` writes. `imported` turns messages into requests of `tollgate-envoy` and back,
-//! for the limits of envoyproxy/ratelimit. Calls without an answer are rejections, as over HTTP, and `status` maps each
+//! for the limits of envoyproxy/ratelimit. `kuadrant` answers the calls of Kuadrant's service. Calls without an answer are rejections, as over HTTP, and `status` maps each
 //! kind of them to a gRPC code. `health` and `reflection` are tonic's services, whose `streams` are bounded. `messages`
 //! is generated.
 //!
-//! Calls of Envoy's service are answered over hyper's HTTP/2 without tonic. So they share the memory budget and the
+//! Calls of both services are answered over hyper's HTTP/2 without tonic. So they share the memory budget and the
 //! bounds of bodies with HTTP, and cost less.
 
 mod any_bytes;
+mod call;
 mod connection;
 mod deadline;
 mod health;
 mod imported;
+mod kuadrant;
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "it is generated")]
 mod messages;
 mod method;
@@ -39,6 +41,7 @@ pub(crate) use self::response::AddedHeaders;
 use self::streams::Streams;
 use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::decider::Decider;
+use crate::decide::hold_seal::HoldSeal;
 use crate::net::resources::Resources;
 use crate::observe::log_gap::LogGap;
 
@@ -69,6 +72,7 @@ pub(crate) struct Service {
     decider: Arc<Decider>,
     resources: Resources,
     settings: RateLimitSettings,
+    hold_seal: Arc<HoldSeal>,
     health: Health,
     tonic: Box<[Tonic]>,
     streams: Streams,
@@ -85,13 +89,22 @@ impl Service {
         decider: Arc<Decider>,
         resources: Resources,
         settings: RateLimitSettings,
+        hold_seal: Arc<HoldSeal>,
     ) -> anyhow::Result<(Self, HealthReporter)> {
         let (health, watch, reporter) = health::services().await;
         let tonic = [watch].into_iter().chain(reflection::services()?).collect();
         let streams = Streams::of_listener(&resources.budget);
         EXPECTED.into_iter().for_each(|kind| resources.metrics.rejections().expect(kind.status()));
-        let service =
-            Self { decider, resources, settings, health, tonic, streams, refusal_logged: LogGap::default() };
+        let service = Self {
+            decider,
+            resources,
+            settings,
+            hold_seal,
+            health,
+            tonic,
+            streams,
+            refusal_logged: LogGap::default(),
+        };
         Ok((service, reporter))
     }
 }

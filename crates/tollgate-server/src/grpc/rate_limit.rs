@@ -24,7 +24,7 @@ const DOMAIN: &str = "domain";
 const OVERRIDES: &str = "envoy";
 
 /// The check of one descriptor.
-type DescriptorCheck<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
+pub(super) type DescriptorCheck<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
 
 impl Service {
     /// Charges the units of every descriptor, or of none. The caller waits until this time at most, if it has said so.
@@ -62,7 +62,7 @@ impl Service {
         Ok(response::of(&decisions, &self.settings.added_headers))
     }
 
-    fn asked<'a>(
+    pub(super) fn asked<'a>(
         &self,
         caller: &'a Caller,
         domain: &'a str,
@@ -130,6 +130,6 @@ fn attributes<'a>(
     Ok(given)
 }
 
-fn invalid(error: InvalidRequest) -> Rejection {
+pub(super) fn invalid(error: InvalidRequest) -> Rejection {
     Rejection::bad_field(error.field(), error.to_string())
 }

@@ -1,5 +1,7 @@
 //! Optional features of checks: other systems' formats, callers' own limits, and holds.
 
+use std::sync::Arc;
+
 use tollgate::ManualClock;
 use tollgate_http::TrustedProxies;
 use tollgate_policy::{Policy, PolicyError};
@@ -15,7 +17,7 @@ use crate::decide::hold_seal::HoldSeal;
 pub(crate) struct CheckOptions {
     /// The other system whose format is also served.
     pub(crate) dialect: Option<&'static Dialect>,
-    pub(crate) hold_seal: HoldSeal,
+    pub(crate) hold_seal: Arc<HoldSeal>,
     /// Whether callers may give limits with their requests.
     pub(crate) caller_quotas: bool,
     /// The proxies in front of one that asks about a request.

@@ -35,7 +35,7 @@ impl Edge {
             json::read(&body)?;
         let limits = self.asking.limits(policy, quotas)?;
         let asked = asked_hold(cost, units, expires_after, id);
-        let answer = self.engine()?.reserve(limits, &caller.asks(attributes), asked).await;
+        let answer = self.engine()?.reserve(limits, &caller.asks(attributes), asked, None).await;
         let (decision, hold) = self.reserved(answer, "attributes").await?;
         Ok(self.verdict(&decision, &ReserveReply::new(&decision, hold)))
     }
@@ -58,7 +58,7 @@ impl Edge {
             let place = format!("requests[{index}]");
             let limits = self.asking.limits(policy, quotas).map_err(|rejection| rejection.within(&place))?;
             let asked = asked_hold(cost, units, expires_after, id);
-            let answer = engine.reserve(limits, &caller.asks(attributes), asked).await;
+            let answer = engine.reserve(limits, &caller.asks(attributes), asked, None).await;
             self.reserved(answer, &format!("{place}.attributes")).await
         });
         let decided: Vec<Result<_, Rejection>> = all(each.collect()).await;

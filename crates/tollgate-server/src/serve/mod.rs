@@ -213,6 +213,7 @@ impl BoundServer {
             bound.into_iter().partition(|bound| bound.listener.kind == ListenerKind::Grpc);
         let http_listeners: Vec<Listener> = http_bound.iter().map(|bound| bound.listener.clone()).collect();
         let trials = settings.asking.trials_header;
+        let hold_seal = Arc::clone(&settings.asking.hold_seal);
         let decider = Arc::clone(&rules.decider);
         let (reloads, asking) = (rules.reloads, settings.asking);
         let edge = Edge::new(&http_listeners, decider, reloads, asking, resources.clone(), scrape);
@@ -233,7 +234,8 @@ impl BoundServer {
                 max_attribute_bytes: counting.max_attribute_bytes,
                 added_headers: AddedHeaders { limits, trials },
             };
-            let service = grpc::Service::new(Arc::clone(&rules.decider), resources.clone(), checking);
+            let (decider, hold_seal) = (Arc::clone(&rules.decider), Arc::clone(&hold_seal));
+            let service = grpc::Service::new(decider, resources.clone(), checking, hold_seal);
             let (service, reporter) = service.await.context("gRPC reflection")?;
             background.add(grpc::report(reporter, Arc::clone(&rules.decider), resources.phase.clone()));
             let lifetime = Lifetime::new(max_connection_age);

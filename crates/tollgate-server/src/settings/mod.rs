@@ -8,6 +8,7 @@ mod rules;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{Clock, ManualClock, MemoryStore, SystemClock};
@@ -149,7 +150,7 @@ impl Settings {
         let secret_files = secret_files.into_iter().flatten().cloned().collect();
         let hold_seal =
             args.hold_secret_file.as_deref().map_or_else(|| Ok(HoldSeal::of_process()), HoldSeal::from_file);
-        let hold_seal = hold_seal.map_err(SettingsError::HoldSecret)?;
+        let hold_seal = Arc::new(hold_seal.map_err(SettingsError::HoldSecret)?);
         let TlsArgs { tls_cert, tls_key, tls_client_ca } = args.tls;
         let files = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles {
             certificate,

@@ -10,7 +10,8 @@ use tempfile::tempdir;
 
 /// In the folder of the crate.
 const DEFINITIONS: &str = "proto";
-const ROOT: &str = "envoy/service/ratelimit/v3/rls.proto";
+/// The services.
+const ROOTS: [&str; 2] = ["envoy/service/ratelimit/v3/rls.proto", "kuadrant/service/ratelimit/v1/rls.proto"];
 const GENERATED: &str = "src/grpc/messages";
 /// What reflection answers with.
 const DESCRIPTORS: &str = "descriptors.binpb";
@@ -19,8 +20,7 @@ const DESCRIPTORS: &str = "descriptors.binpb";
 #[test]
 fn messages_are_generated_from_their_definitions() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let descriptors =
-        protox::compile([ROOT], [package.join(DEFINITIONS)]).expect("the definitions are valid");
+    let descriptors = protox::compile(ROOTS, [package.join(DEFINITIONS)]).expect("the definitions are valid");
     let fresh = tempdir().expect("a folder");
     let mut config = Config::new();
     config.out_dir(fresh.path()).include_file("mod.rs").format(true);

@@ -105,7 +105,7 @@ impl Wire {
     pub(crate) async fn call_at(&self, path: &'static str) -> Code {
         let grpc = Grpc::with_origin(self.clone(), Self::origin());
         let called = self.call_by(grpc, path, RateLimitRequest::default(), &[]).await;
-        called.map_or_else(|status| status.code(), |_| Code::Ok)
+        called.map_or_else(|status| status.code(), |RateLimitResponse { .. }| Code::Ok)
     }
 
     /// Sends these bytes as the body of a call.
@@ -130,20 +130,30 @@ impl Wire {
         (reply.status().as_u16(), reply.headers().contains_key("grpc-status"))
     }
 
-    async fn call_by<M: Message + Default + 'static>(
+    /// Calls a method of Kuadrant's service.
+    pub(crate) async fn call_kuadrant<M: Message + Default + 'static, R: Message + Default + 'static>(
+        &self,
+        path: &'static str,
+        message: M,
+        headers: &[(&'static str, &str)],
+    ) -> Result<R, Status> {
+        self.call_by(Grpc::with_origin(self.clone(), Self::origin()), path, message, headers).await
+    }
+
+    async fn call_by<M: Message + Default + 'static, R: Message + Default + 'static>(
         &self,
         mut grpc: Grpc<Self>,
         path: &'static str,
         message: M,
         headers: &[(&'static str, &str)],
-    ) -> Result<RateLimitResponse, Status> {
+    ) -> Result<R, Status> {
         let mut request = tonic::Request::new(message);
         for (name, value) in headers {
             request.metadata_mut().insert(*name, value.parse().expect("a value"));
         }
         let closed = |error| Status::unavailable(format!("the connection is closed: {error}"));
         grpc.ready().await.map_err(closed)?;
-        let codec: ProstCodec<M, RateLimitResponse> = ProstCodec::default();
+        let codec: ProstCodec<M, R> = ProstCodec::default();
         Ok(grpc.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
     }
 }

@@ -7,4 +7,5 @@ mod calls;
 mod hostile;
 mod imported;
 mod kinds;
+mod kuadrant;
 mod services;

@@ -34,7 +34,8 @@ async fn health_is_that_of_the_whole_service() {
     let server = start(&["--limit", "5/1d"]);
     let wire = Wire::open(&server).await;
     let serving = Ok(ServingStatus::Serving as i32);
-    for service in ["", "envoy.service.ratelimit.v3.RateLimitService", "ratelimit"] {
+    let kuadrant = "kuadrant.service.ratelimit.v1.RateLimitService";
+    for service in ["", "envoy.service.ratelimit.v3.RateLimitService", kuadrant, "ratelimit"] {
         // The first look at the store may be running.
         let serves = async {
             while health(&wire, service).await != serving {
@@ -110,7 +111,11 @@ async fn reflection_tells_services_and_messages() {
         panic!("no list")
     };
     let names: Vec<&str> = listed.service.iter().map(|service| &*service.name).collect();
-    for name in ["envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health"] {
+    for name in [
+        "envoy.service.ratelimit.v3.RateLimitService",
+        "kuadrant.service.ratelimit.v1.RateLimitService",
+        "grpc.health.v1.Health",
+    ] {
         assert!(names.contains(&name), "{names:?}");
     }
     let symbol = "envoy.service.ratelimit.v3.RateLimitService".to_owned();
