@@ -7,6 +7,7 @@ mod boundary;
 mod callers;
 mod conformance;
 mod holds;
+mod kept_holds;
 mod kinds;
 mod layout;
 mod model;

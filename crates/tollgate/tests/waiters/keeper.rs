@@ -254,6 +254,27 @@ fn a_hold_is_lost_when_its_length_has_passed_without_a_confirmed_renewal() {
     assert_eq!(store.steps(), [] as [&str; 0]);
 }
 
+/// The store's length began when it took the step, which may be long before its answer.
+#[test]
+fn a_length_is_counted_from_before_a_call_was_sent() {
+    let Setup { limiter, store, mut world, .. } = setup();
+    let kept = hold(&limiter, 1);
+    world.run();
+    store.steps();
+    store.trouble(Trouble::Delays);
+    while store.steps().is_empty() {
+        world.advance(1);
+    }
+    world.advance(5_000);
+    // The answer comes, and no other one after it.
+    store.trouble(Trouble::Fails);
+    world.advance(24_999);
+    assert!(!kept.is_lost());
+    world.advance(1);
+    assert!(kept.is_lost());
+    assert_eq!(counts_in(&store, &limiter).0, 0);
+}
+
 /// During an outage, a hold is counted in this process or nowhere, and its later steps go there.
 #[test]
 fn a_hold_is_renewed_and_settled_where_it_is_counted() {

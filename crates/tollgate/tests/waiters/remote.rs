@@ -2,7 +2,7 @@
 
 use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 use tollgate::{
     Answer, AnswerError, HoldAnswer, HoldStep, ManualClock, MemoryStore, QuotaStates, Step, StepDeadline,
@@ -23,6 +23,7 @@ struct Network {
     steps: Vec<&'static str>,
     /// How many calls wait for an answer, and the most that did so together.
     open: [usize; 2],
+    delayed: Vec<Waker>,
 }
 
 /// What becomes of a step.
@@ -36,6 +37,8 @@ pub(crate) enum Trouble {
     LosesAnswers,
     /// It is executed, and its answer never comes.
     Hangs,
+    /// It is executed, and its answer comes when the trouble changes.
+    Delays,
 }
 
 impl RemoteStore {
@@ -45,7 +48,9 @@ impl RemoteStore {
     }
 
     pub(crate) fn trouble(&self, trouble: Trouble) {
-        self.network.lock().unwrap().trouble = trouble;
+        let mut network = self.network.lock().unwrap();
+        network.trouble = trouble;
+        network.delayed.drain(..).for_each(Waker::wake);
     }
 
     /// Returns the steps on holds since the last call.
@@ -56,6 +61,18 @@ impl RemoteStore {
     /// Returns the most calls that were open together since the last call.
     pub(crate) fn most_open(&self) -> usize {
         std::mem::take(&mut self.network.lock().unwrap().open[1])
+    }
+
+    async fn delay(&self) {
+        poll_fn(|context| {
+            let mut network = self.network.lock().unwrap();
+            if network.trouble != Trouble::Delays {
+                return Poll::Ready(());
+            }
+            network.delayed.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     fn sent(&self, step: HoldStep<'_>) -> Trouble {
@@ -108,8 +125,10 @@ impl Store for RemoteStore {
                 Trouble::Fails => Err(StoreError::trouble(AnswerError::Late)),
                 _ => self.store.hold_until(step, deadline).await,
             };
-            if trouble == Trouble::Hangs {
-                pending::<()>().await;
+            match trouble {
+                Trouble::Hangs => pending::<()>().await,
+                Trouble::Delays => self.delay().await,
+                _ => {}
             }
             self.network.lock().unwrap().open[0] -= 1;
             if trouble == Trouble::LosesAnswers { Err(AnswerError::Late.into()) } else { answer }
