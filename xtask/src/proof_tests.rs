@@ -43,7 +43,11 @@ pub(crate) fn shuttle_tests() -> CommandLine {
 /// Some of the simulation, on one build: as many worlds as find the planted bugs, but for one that a test of its own
 /// finds.
 pub(crate) fn some_simulation() -> CommandLine {
-    shuttle_tests().environment("TOLLGATE_SCHEDULES", "20000").arguments(["worlds", "--", "--nocapture"])
+    shuttle_tests().environment("TOLLGATE_SCHEDULES", "20000").arguments([
+        "break_no_promise",
+        "--",
+        "--nocapture",
+    ])
 }
 
 /// The tests with shared stores in trouble, optimized.

@@ -404,6 +404,9 @@ fn sim(schedules: u64, seed: u64) -> Result<()> {
         (library_tests(), "calm_worlds", schedules),
         (library_tests(), "busy_worlds", busy),
         (shuttle_tests(), "crowded_worlds", preempted),
+        // One thread runs them.
+        (library_tests(), "calm_holds", preempted),
+        (shuttle_tests(), "crowded_holds", busy),
     ];
     let mut said = String::new();
     let mut outcomes = Vec::new();
@@ -423,13 +426,14 @@ fn sim(schedules: u64, seed: u64) -> Result<()> {
         words.filter(|(figure, _)| *figure == name).filter_map(|(_, count)| count.parse().ok()).collect()
     };
     let (ran, speeds, violations) = (figures("schedules"), figures("per_second"), figures("violations"));
-    let ([calm, busy, crowded], [per_second, ..]) = (&ran[..], &speeds[..]) else {
+    let ([calm, busy, crowded, calm_holds, crowded_holds], [per_second, ..]) = (&ran[..], &speeds[..]) else {
         outcomes.into_iter().collect::<Result<()>>()?;
-        bail!("the three tiers did not all say how many worlds they ran");
+        bail!("the five tiers did not all say how many worlds they ran");
     };
     let violations: u64 = violations.iter().sum();
     println!(
-        "RESULT prove/sim schedules={calm} busy={busy} preempted={crowded} per_second={per_second} violations={violations}"
+        "RESULT prove/sim schedules={calm} busy={busy} preempted={crowded} holds={calm_holds} \
+         preempted_holds={crowded_holds} per_second={per_second} violations={violations}"
     );
     outcomes.into_iter().collect()
 }

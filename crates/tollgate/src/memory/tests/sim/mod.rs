@@ -12,7 +12,7 @@
 //!                       └────────────────────────── shrink ◀──────────────────── violation ─▶ trace
 //! ```
 //!
-//! There are three tiers. In calm worlds whole calls follow each other on one thread; tens of thousands run in a second.
+//! There are three tiers of worlds of quotas. In calm worlds whole calls follow each other on one thread; tens of thousands run in a second.
 //! Busy worlds are like them, but with hundreds of calls for up to forty keys, so that shards are full of counters. In
 //! crowded worlds, which need a build with `--cfg tollgate_shuttle`, two to four threads are interrupted at every
 //! atomic operation. Tables have a few slots in all tiers, so shards grow, are rebuilt and drop closed counters all the
@@ -20,6 +20,8 @@
 //!
 //! `cargo xtask prove sim` runs many worlds of each tier. `cargo xtask prove sim --planted` shows that the ledger finds
 //! the bugs in `planted/`.
+//!
+//! Holds have worlds of their own, in `holds`, with a ledger that needs no beliefs.
 //!
 //! The models of `loom_models` have their own clock and no seeds, but the same ledger.
 
@@ -34,6 +36,8 @@ pub(super) mod conversion;
 mod execution;
 #[cfg(not(tollgate_loom))]
 mod generate;
+#[cfg(not(tollgate_loom))]
+mod holds;
 mod ledger;
 pub(super) mod linearize;
 #[cfg(not(tollgate_loom))]

@@ -57,19 +57,28 @@ impl Scheduler for SeededScheduler {
 }
 
 pub(super) fn run(world: &World) -> Result<History, String> {
+    let run = world.clone();
+    run_in_order(world.order, move || execution::history(&run))
+}
+
+/// Runs something once, in the order of threads that this seed chooses.
+pub(super) fn run_in_order<T: Send + 'static>(
+    order: u64,
+    run: impl Fn() -> T + Send + Sync + 'static,
+) -> Result<T, String> {
     let mut config = Config::new();
     config.failure_persistence = FailurePersistence::None;
     config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
     config.silence_warnings = true;
-    let history = Arc::new(Mutex::new(None));
-    let (result, run) = (Arc::clone(&history), world.clone());
-    let scheduler = SeededScheduler { random: SeededRandom::new(world.order), once_in: 1, has_begun: false };
+    let outcome = Arc::new(Mutex::new(None));
+    let result = Arc::clone(&outcome);
+    let scheduler = SeededScheduler { random: SeededRandom::new(order), once_in: 1, has_begun: false };
     quiet::caught(|| {
         Runner::new(scheduler, config).run(move || {
-            let history = execution::history(&run);
-            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(history);
+            let outcome = run();
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         })
     })?;
-    let history = history.lock().unwrap_or_else(PoisonError::into_inner).take();
-    history.ok_or_else(|| "it did not come to its end".to_owned())
+    let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+    outcome.ok_or_else(|| "it did not come to its end".to_owned())
 }
