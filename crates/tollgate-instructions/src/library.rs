@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::Cursor;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use http::HeaderMap;
-use tollgate::{InFlight, InFlightLimiter, Limiter, ManualClock, MemoryStore, Quota};
+use tollgate::{
+    Charge, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStep, HoldTerms, InFlight, InFlightCharge,
+    InFlightLimiter, Key, Limiter, ManualClock, MemoryStore, PolicyInFlight, PolicyQuota, Quota,
+};
 use tollgate_logs::{Batch, Input, Options, Reader};
 use tollgate_policy::{Attributes, Config, Outcome};
 use tollgate_wire::headers::{HeaderFormat, LimitHeaders};
@@ -74,6 +78,29 @@ pub(crate) fn hold(_: usize) -> Result<CaseRun> {
     Ok(Box::new(move || {
         let _first = &first;
         ensure!(limiter.hold(black_box("alice"))?.into_hold().is_some());
+        Ok(())
+    }))
+}
+
+/// A hold with an id: a unit in flight and a charge, from its reservation until it is settled. Some five hundred settled
+/// ids are remembered, and each run forgets one.
+pub(crate) fn reserve(_: usize) -> Result<CaseRun> {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let jobs = PolicyInFlight::new("bench", InFlight::new(1_000)?);
+    let (words, key) = (PolicyQuota::new("bench", Quota::per_day(PLENTY)), Key::from("alice"));
+    let mut ids = 0_u128..;
+    Ok(Box::new(move || {
+        clock.advance(Duration::from_millis(20));
+        let id = HoldId::from_bytes(ids.next().context("there are more ids")?.to_be_bytes());
+        let (units, charges) = ([InFlightCharge::new(&jobs, &key, 1)], [Charge::new(&words, &key, 3)]);
+        let terms = HoldTerms::new(id, black_box(&units), &charges, HoldLength::default());
+        let HoldAnswer::Decided(states) = store.take_hold(HoldStep::Reserve(terms))? else {
+            bail!("the id is new");
+        };
+        let adjustment = HoldAdjustment::GiveBack { units: 1, mark: states.charged()[0].mark() };
+        let settled = store.take_hold(HoldStep::Settle(terms, &[adjustment]))?;
+        ensure!(matches!(settled, HoldAnswer::Settled(_)));
         Ok(())
     }))
 }

@@ -22,6 +22,7 @@ const CASES: &[(&str, Prepare)] = &[
     ("charge-denied", library::charge_denied),
     ("charge-two-quotas", library::charge_two_quotas),
     ("hold", library::hold),
+    ("reserve", library::reserve),
     ("policy-match", library::policy_match),
     ("headers", library::headers),
     ("headers-denied", library::headers_denied),
