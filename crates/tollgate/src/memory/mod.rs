@@ -90,6 +90,7 @@ const BATCH: usize = 16;
 /// of 2<sup>32</sup> and more; the first unit in a window that ends at another fraction of a second than the window
 /// before (`first_hit` quotas, and lengths that are not whole seconds); and the first unit in a new window after some
 /// thirteen hours, so in each window that is longer. Logs are in 64 maps, each with a lock, which denials take as well.
+/// Steps on holds with an id take one lock for all of them; other charges never wait for it, unless the store is full.
 ///
 /// Each decision reads the clock once. Windows of a second or more use the coarse reading, except near their ends (see
 /// [`Clock::coarse_now`]), so no unit is counted in a window that is over.
@@ -303,7 +304,8 @@ impl<C: Clock> MemoryStore<C> {
 
 impl<C> MemoryStore<C> {
     /// Returns the number of counters, including those of closed windows until their space is needed. A log counts as
-    /// several counters. A key with units in flight counts as five.
+    /// several counters. A key with units in flight counts as five, and the id of a hold as twelve, or more if the hold
+    /// has several parts.
     #[must_use]
     pub fn counters(&self) -> usize {
         self.inner.table.counters()
