@@ -157,6 +157,7 @@ fn a_repeated_call_takes_nothing_and_gets_the_first_answer() {
     let (hold, same) = (hold.unwrap(), same.unwrap());
     assert_eq!(hold.parts()[0].mark, same.parts()[0].mark);
     assert_eq!((live(&limiter)[0].1, tally(&limiter, "tokens").admitted), (1, 1));
+    assert_eq!(limiter.live().tally().next().unwrap().1.allowed, 1, "it is one request");
 
     let other = AskedHold { cost: 401, ..asked };
     assert!(matches!(block_on(limiter.reserve(&alice, other)).unwrap(), ReserveAnswer::Conflict));
@@ -372,6 +373,12 @@ fn trials_look_at_units_in_flight_and_take_none() {
         panic!("{answers:?}")
     };
     assert_eq!((state.live(), state.limit(), counted[0].used()), (1, 1, 2));
+    // All or nothing: only the first was charged to the quota next to it.
+    let more = "  - { name: runs, key: [user], quotas: 9~in_flight, candidate: [9~in_flight, 5/1m] }";
+    limiter.replace(policies_of(more), "test");
+    let (decision, ..) = try_reserve(&limiter, asked(1));
+    let counted = decision.trials().next().and_then(|trial| trial.answer.state().copied());
+    assert_eq!(counted.map(|state| state.used()), Some(2));
     // A check meets limits in flight only where they decide.
     limiter.replace(
         policies_of("  - { name: dark, mode: shadow, key: [user], quotas: [2~in_flight, 9/1m] }"),
@@ -379,6 +386,44 @@ fn trials_look_at_units_in_flight_and_take_none() {
     );
     let checked = check(&limiter, ALICE);
     assert!(checked.is_allowed() && trials(&checked).len() == 1);
+}
+
+/// A shadow policy charges nothing for a request that another policy denies, and sees what its own holds still have.
+#[test]
+fn a_trial_goes_by_other_policies_and_by_holds_from_before() {
+    let both = "
+  - { name: runs, key: [user], quotas: 1~in_flight }
+  - { name: dark, mode: shadow, key: [user], quotas: 9/1m }";
+    let first = limiter(both);
+    let _hold = reserve(&first, 1);
+    let denial = denied(&first, asked(1));
+    let counted = denial.trials().next().and_then(|trial| trial.answer.state().copied());
+    assert_eq!(counted.map(|state| state.used()), Some(1), "of the first request");
+
+    let second = limiter("  - { name: runs, key: [user], quotas: 2~in_flight }");
+    let _hold = reserve(&second, 1);
+    second.replace(
+        policies_of("  - { name: runs, key: [user], quotas: 5/1m, candidate: 1~in_flight }"),
+        "test",
+    );
+    let (decision, hold, _) = try_reserve(&second, asked(1));
+    let answers: Vec<_> = decision.trials().map(|trial| trial.answer.verdict()).collect();
+    assert_eq!((answers, hold.unwrap().in_flight().len()), (vec![Some(tollgate::Verdict::Denied)], 0));
+}
+
+#[test]
+fn of_two_readings_the_lower_limit_in_flight_applies() {
+    let limiter = limiter(
+        "  - name: runs
+    key: [user]
+    quotas: 3~in_flight
+    overrides: { when: { path: /big }, quotas: [2~in_flight, 9/1m] }",
+    );
+    let request = attributes(&[("user", "alice"), ("path", "/x/../big")]);
+    let answer = block_on(limiter.reserve(&request, asked(1))).unwrap();
+    let ReserveAnswer::Decided { decision, hold: Some(hold), .. } = answer else { panic!("{answer:?}") };
+    let limits: Vec<u32> = decision.in_flight().map(|standing| standing.state.limit()).collect();
+    assert_eq!((limits, hold.parts().len()), (vec![2], 1));
 }
 
 #[test]
