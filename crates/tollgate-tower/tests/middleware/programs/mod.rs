@@ -31,6 +31,7 @@ program!(several, "library_several.rs");
 program!(refund, "library_refund.rs");
 program!(in_flight, "library_in_flight.rs");
 program!(redis, "library_redis.rs");
+program!(hold, "library_hold.rs");
 program!(wait, "library_wait.rs");
 program!(layer, "middleware_first.rs");
 program!(policies, "middleware_policies.rs");
@@ -72,8 +73,16 @@ fn lines(text: &str) -> String {
 
 #[test]
 fn the_programs_of_the_pages_are_those_that_are_compiled() {
-    let whole =
-        [first::TEXT, several::TEXT, refund::TEXT, in_flight::TEXT, redis::TEXT, wait::TEXT, testing::TEXT];
+    let whole = [
+        first::TEXT,
+        several::TEXT,
+        refund::TEXT,
+        in_flight::TEXT,
+        redis::TEXT,
+        hold::TEXT,
+        wait::TEXT,
+        testing::TEXT,
+    ];
     assert_eq!(programs(LIBRARY).map(lines).collect::<Vec<_>>(), whole.map(lines));
     let (whole, parts) = programs(MIDDLEWARE).partition::<Vec<_>, _>(|text| text.contains("fn main()"));
     assert_eq!(whole.into_iter().map(lines).collect::<Vec<_>>(), [layer::TEXT, policies::TEXT].map(lines));
