@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tollgate_testkit::manual::blocks;
 
 use crate::support::folder::Folder;
-use crate::support::{Reply, Server, quotas};
+use crate::support::{Connection, Reply, Server, quotas};
 
 const REQUESTS_AND_TOKENS: &str = "policies:
   - { name: requests, key: [user], quotas: [5/1d@first_hit], cost: 1 }
@@ -20,6 +20,7 @@ const REQUESTS_AND_TOKENS: &str = "policies:
 const UPLOADS: &str = "policies:
   - { name: uploads, match: { path: /uploads }, key: [user], quotas: [9/1d@first_hit, '2~in_flight:30s'] }
   - { name: streams, match: { path: /streams }, key: [user], quotas: [1~in_flight], headers: [draft-11, kong] }
+  - { name: proxied, match: { path: /proxied }, key: global, quotas: [1~in_flight], on_store_failure: open }
   - { name: others, match: { path: /others }, key: [user], quotas: [5/1d@first_hit] }
 ";
 
@@ -315,6 +316,10 @@ fn a_check_of_a_limit_in_flight_needs_a_hold() {
     };
     assert_needs_hold(ask(&server, "/v1/check", "/uploads"));
     assert_needs_hold(server.get("/v1/check?user=u&path=/uploads"));
+    let forwarded = "GET /forward-auth HTTP/1.1\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /proxied\r\n\
+                     X-Forwarded-Host: shop.example\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n";
+    let reply = Connection::open(server.public).ask(forwarded.as_bytes());
+    assert_eq!((reply.status, &reply.json()["reason"]), (400, &json!("needs_hold")));
     let entry = |path: &str| json!({ "attributes": { "user": "u", "path": path } });
     let batch = json!({ "requests": [entry("/uploads"), entry("/others")] });
     let decisions = post(&server, "/v1/check/batch", &batch).json()["decisions"].clone();

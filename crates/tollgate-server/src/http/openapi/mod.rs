@@ -84,7 +84,7 @@ struct Describer<'a> {
 
 impl<'a> Describer<'a> {
     fn new(policies: Option<&'a Policies>, trials_header: TrialsHeader) -> Self {
-        let is_always_told = matches!(as_slice(policies), [policy] if policy.conditions().is_empty() && policy.headers().has(HeaderFormat::Draft11));
+        let is_always_told = matches!(as_slice(policies), [policy] if policy.conditions().is_empty() && !policy.quotas().is_empty() && policy.headers().has(HeaderFormat::Draft11));
         let is_used = |format: &HeaderFormat| as_slice(policies).iter().any(|it| it.headers().has(*format));
         let settings = SchemaSettings::draft2020_12()
             .with(|settings| settings.definitions_path = "/components/schemas".into());

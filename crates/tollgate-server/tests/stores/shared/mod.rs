@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
 mod counts;
+mod holds;
 mod outages;
 mod settings;
 
