@@ -1,4 +1,4 @@
-//! The files and commands of `docs/language-models.md`, as their guide describes them.
+//! The files and commands of `docs/language-models.md` and `docs/at-most-n.md`, as these guides describe them.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -7,9 +7,11 @@ use tollgate_testkit::manual::blocks;
 
 use crate::support::folder::Folder;
 use crate::support::shell::{self, played};
-use crate::support::{Reply, Server, quotas};
+use crate::support::{Reply, Server, quotas, tollgate};
 
 const MODELS: &str = include_str!("../../../../docs/language-models.md");
+
+const AT_MOST_N: &str = include_str!("../../../../docs/at-most-n.md");
 
 /// Returns the section with this title.
 fn section<'a>(page: &'a str, title: &str) -> &'a str {
@@ -93,4 +95,39 @@ fn each_file_of_the_guide_limits_what_it_says() {
         429,
         "a call without a priority is not critical"
     );
+}
+
+#[test]
+fn a_command_runs_only_while_it_holds_one_of_two_places() {
+    let a_command = section(AT_MOST_N, "A command");
+    let server = start(a_command);
+    let command = blocks(a_command).into_iter().find(|block| block.language == "sh").expect("a command");
+    let folder = Folder::new();
+    let script = folder.write("export.sh", "#!/bin/sh\necho exported");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("it is ours");
+    let run = || {
+        let arguments = shell::arguments(command.text.trim()).expect("a command of tollgate");
+        let (check, rest) = arguments.split_first().expect("a subcommand");
+        let mut command = tollgate();
+        command
+            .current_dir(folder.root())
+            .arg(check)
+            .args(["--server", &format!("http://{}", server.public)]);
+        let output = command.args(rest).output().expect("it runs");
+        (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+    };
+    let acme = json!({ "job": "export", "customer": "acme" });
+    assert_eq!(run(), (Some(0), "exported\n".into()));
+    assert_eq!(reserve(&server, &acme, 1).status, 200);
+    assert_eq!(run(), (Some(0), "exported\n".into()));
+    let second = reserve(&server, &acme, 1).json();
+    assert_eq!(run(), (Some(75), String::new()), "both places are taken");
+    let peeked = server.post("/v1/peek", &json!({ "attributes": acme }).to_string()).json();
+    assert_eq!(peeked["held"], 2, "{peeked}");
+
+    settle(&server, &second, 0);
+    assert_eq!(run(), (Some(0), "exported\n".into()));
+    let check = server.post("/v1/check", &json!({ "attributes": acme }).to_string());
+    assert_eq!((check.status, &check.json()["reason"]), (400, &json!("needs_hold")));
 }
