@@ -8,6 +8,7 @@
 //! | G1 | a counter admitted more than its limit, once for each time the server lost its data |
 //! | G5 | a key without an expiry, or with one too late, among all that a full `SCAN` finds |
 //! | G6 | a denial by a counter that had room, a panic, an error that is not what happened, a decision that took too long |
+//! | G1, G5 | of holds: a unit that is live too long or too short, a hold that is taken, settled or charged twice |
 //! | G7 | a count above the charges that were acknowledged and those whose outcome is unknown |
 //!
 //! Recorded [histories](histories) of one counter are checked for more: some order of the operations explains all
@@ -28,6 +29,7 @@ mod expiry;
 mod fault;
 mod fleet;
 mod histories;
+mod holds;
 mod kinds;
 mod late;
 mod ledger;

@@ -11,10 +11,11 @@ use crate::fault::{Bounds, Fault, Found};
 use crate::histories::{self, Judged, Kind};
 use crate::process::url;
 use crate::{
-    cancel, clock, cluster, commands, cut, kinds, late, process, reserve, rotation, sentinel, skew, slow,
+    cancel, clock, cluster, commands, cut, holds, kinds, late, process, reserve, rotation, sentinel, skew,
+    slow,
 };
 
-const FAULTS: [&Fault; 28] = [
+const FAULTS: [&Fault; 29] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -32,6 +33,7 @@ const FAULTS: [&Fault; 28] = [
     &clock::CLUSTER,
     &skew::SKEW,
     &kinds::KINDS,
+    &holds::HOLDS,
     &slow::SLOW,
     &slow::DEFAULT,
     &reserve::RESERVE,
