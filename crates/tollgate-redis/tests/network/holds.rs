@@ -120,6 +120,26 @@ async fn scripts_that_a_server_has_lost_are_loaded_again() {
     }
 }
 
+/// A server without memory takes no new hold, but those that live are renewed and end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_out_of_memory_renews_and_settles_what_lives() {
+    for software in Software::ALL {
+        let server = Server::start(software);
+        let desk = Desk::new(patient_builder(&url(server.address())).build().unwrap());
+        let id = HoldId::random();
+        assert!(desk.decided(id, Ask::Reserve).await.is_admitted());
+        server.command::<()>(["CONFIG", "SET", "maxmemory", "1"]);
+        let error = desk.ask(HoldId::random(), Ask::Reserve).await.unwrap_err();
+        assert_eq!(RedisError::of(&error), Some(&RedisError::OutOfMemory));
+        // Within the same millisecond, nothing is freed or moved that can be written first.
+        let renewed = until("a renewal", async || desk.ask(id, Ask::Renew).await.ok()).await;
+        assert!(matches!(renewed, HoldAnswer::Renewed { .. }), "{renewed:?}");
+        let settled = desk.ask(id, Ask::Settle(HoldAdjustment::Charge(7))).await;
+        assert!(matches!(settled, Ok(HoldAnswer::Settled(_))), "{settled:?}");
+        assert_eq!(desk.counts().await, (0, 17));
+    }
+}
+
 /// Many callers at once share calls, with charges between them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_never_holds_more_than_the_limit() {

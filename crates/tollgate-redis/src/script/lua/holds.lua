@@ -204,8 +204,9 @@ local function renew(hold, key)
   for i, units in ipairs(live) do
     local name = KEYS[key + 1 + i]
     if #units > 0 then
-      call('ZADD', name, 'XX', unpack(units))
+      -- In this order, a server that is out of memory does not refuse it.
       expire(name, ends, call('PEXPIRETIME', name))
+      call('ZADD', name, 'XX', unpack(units))
     end
   end
   record.ends = ends
@@ -245,6 +246,10 @@ local function settle(op, hold, key, asked, is_stale)
       counter[1], counter.op = counter.unit, 'record'
     end
   end
+  -- First: a server that is out of memory refuses no write after one that frees some.
+  for i, flight in ipairs(hold.flights) do
+    if flight.units > 0 then try('ZREM', KEYS[key + 1 + i], unpack(members(hold.id, flight.units))) end
+  end
   local begun = said
   say(SETTLED, 0, now, #asked)
   for i, counter in ipairs(asked) do
@@ -260,9 +265,6 @@ local function settle(op, hold, key, asked, is_stale)
     else
       said = others.take_several(said, 'record', 1, 1, at, 1, { counter })
     end
-  end
-  for i, flight in ipairs(hold.flights) do
-    if flight.units > 0 then try('ZREM', KEYS[key + 1 + i], unpack(members(hold.id, flight.units))) end
   end
   if op == 'undo' then return call('DEL', KEYS[key + 1]) end
   record.state, record.ends = IS_SETTLED, now + math.min(REMEMBERED, hold.length)
