@@ -7,6 +7,9 @@ use std::time::Duration;
 use tollgate_testkit::servers::{self, Software};
 use tonic::Code;
 
+use crate::grpc_client::messages::kuadrant::service::ratelimit::v1::{
+    CommitRequest, CommitResponse, ReserveRequest, ReserveResponse,
+};
 use crate::grpc_client::{OK, OVER_LIMIT, RateLimitRequest, Wire, request, start, statuses};
 use crate::support::folder::Folder;
 use crate::support::{HANG, Server};
@@ -42,6 +45,56 @@ policies:
         (OVER_LIMIT, vec![(OVER_LIMIT, 0), (OK, 7)]),
     ];
     assert_eq!(asked, expected);
+}
+
+/// A gateway sends the end of a stream to whichever process its load balancer chooses.
+#[tokio::test]
+async fn another_process_commits_a_reservation() {
+    let (folder, store) = (Folder::new(), servers::Server::start(Software::Redis));
+    let policies = "policies: [{ name: tokens, key: [user], quotas: [10/1d, '1~in_flight'] }]";
+    let (file, secret) = (folder.write("p.yaml", policies), folder.write("secret", &"s".repeat(32)));
+    let patient = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
+    let flags = [&["--config", &file, "--hold-secret-file", &secret], &patient[..]].concat();
+    let (one, other) = (serve(&store, &flags), serve(&store, &flags));
+    let (one, other) = (Wire::open(&one).await, Wire::open(&other).await);
+    let reserve = async |wire: &Wire, amount| {
+        let RateLimitRequest { domain, descriptors, .. } = request(&[USER]);
+        let asked = ReserveRequest { domain, descriptors, amount, ttl: None };
+        let path = "/kuadrant.service.ratelimit.v1.RateLimitService/Reserve";
+        let answer: ReserveResponse = wire.call_kuadrant(path, asked, &[]).await.expect("an answer");
+        (answer.code, answer.reservation_id)
+    };
+    let commit = async |reservation_id: &str, actual_amount| {
+        let asked = CommitRequest {
+            reservation_id: reservation_id.to_owned(),
+            actual_amount,
+            ..CommitRequest::default()
+        };
+        let path = "/kuadrant.service.ratelimit.v1.RateLimitService/Commit";
+        let answer: CommitResponse = other.call_kuadrant(path, asked, &[]).await.expect("an answer");
+        answer.reservation_released
+    };
+    let (code, first) = reserve(&one, 8).await;
+    assert_eq!((code, reserve(&other, 1).await.0), (OK, OVER_LIMIT), "one is in flight");
+    // A lost reply is asked for again.
+    assert_eq!([commit(&first, 3).await, commit(&first, 3).await], [true; 2]);
+    assert_eq!(reserve(&other, 8).await.0, OVER_LIMIT);
+    let (code, second) = reserve(&other, 7).await;
+    assert_eq!((code, commit(&second, 9).await), (OK, true));
+    assert_eq!(reserve(&one, 1).await.0, OVER_LIMIT, "12 of 10 are used");
+}
+
+/// Envoy's calls cannot take units in flight, and `open` admitted them while the store was down.
+#[tokio::test]
+async fn a_call_that_needs_a_hold_is_refused_while_the_store_is_down() {
+    let (folder, store) = (Folder::new(), servers::Server::start(Software::Redis));
+    let policies =
+        "policies: [{ name: streams, key: [user], quotas: [5~in_flight], on_store_failure: open }]";
+    let server = serve(&store, &["--config", &folder.write("p.yaml", policies)]);
+    for _ in 0..2 {
+        assert_eq!(code(&server, &[]).await, Code::FailedPrecondition);
+        store.kill();
+    }
 }
 
 /// Envoy waits 20 ms for an answer, and the service waited 100 ms for the store. Such calls were in no metric, and no
