@@ -14,6 +14,8 @@
 //! Recorded [histories](histories) of one counter are checked for more: some order of the operations explains all
 //! answers.
 //!
+//! [Holders](holders) take units in flight and settle them, with a ledger of their own.
+//!
 //! Besides: of two quotas of a request one was charged, or somebody got another's reply.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, in real time")]
@@ -29,6 +31,7 @@ mod expiry;
 mod fault;
 mod fleet;
 mod histories;
+mod holders;
 mod holds;
 mod kinds;
 mod late;

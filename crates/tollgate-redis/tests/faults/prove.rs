@@ -11,11 +11,11 @@ use crate::fault::{Bounds, Fault, Found};
 use crate::histories::{self, Judged, Kind};
 use crate::process::url;
 use crate::{
-    cancel, clock, cluster, commands, cut, holds, kinds, late, process, reserve, rotation, sentinel, skew,
-    slow,
+    cancel, clock, cluster, commands, cut, holders, holds, kinds, late, process, reserve, rotation, sentinel,
+    skew, slow,
 };
 
-const FAULTS: [&Fault; 29] = [
+const FAULTS: [&Fault; 36] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -45,6 +45,13 @@ const FAULTS: [&Fault; 29] = [
     &cluster::FAILOVER,
     &cluster::KILL,
     &cluster::MIGRATION,
+    &holders::HANG,
+    &holders::KILL,
+    &holders::CUT,
+    &holders::LATE,
+    &holders::CLOCK,
+    &holders::FAILOVER,
+    &holders::MIGRATION,
 ];
 
 /// Rounds, and histories in each, among which a bug has to be found.
@@ -96,6 +103,7 @@ fn a_planted_bug_is_found() {
     let (store, key) = (build(patient(&url(&server))), Key::from("peace"));
     let quota = PolicyQuota::new("peace", Quota::per_day(1));
     block_on(store.charge(&[Charge::new(&quota, &key, 1)])).expect("the store charges in peace");
+    assert!(holders::holds(&store), "the store holds in peace");
     let round = |seed| -> Found {
         match name.strip_prefix("histories/") {
             Some(kind) => named(&histories::KINDS, kind, |kind| kind.name).found(seed, HISTORIES),
