@@ -9,10 +9,10 @@ use tollgate_testkit::servers::{
     Software,
 };
 
-use super::history::History;
+use super::holds::HoldRecorder;
 use super::model::{Opens, Terms};
 use super::record::{Recorder, stores};
-use super::{Loss, record};
+use super::{Loss, Recorded, record, record_holds};
 use crate::commands::fail_over;
 use crate::{cluster, process, sentinel};
 
@@ -24,7 +24,7 @@ pub(crate) struct Kind {
     /// Whether calls without a reply are what its trouble is about.
     pub(crate) leaves_unknown: bool,
     /// Records so many, and some more if the trouble is not over by then.
-    record: fn(&mut Round) -> Vec<History>,
+    record: fn(&mut Round) -> Vec<Recorded>,
 }
 
 /// What the histories of a round are made from.
@@ -32,6 +32,8 @@ struct Round {
     rng: Rng,
     software: Software,
     count: u64,
+    /// Whether they are histories of holds.
+    are_holds: bool,
 }
 
 /// Low enough that clients are denied. No history crosses the end of such a window.
@@ -123,7 +125,43 @@ const CLUSTER_FAILOVER: Kind =
 const CLUSTER_KILL: Kind =
     Kind { name: "cluster-kill", together: FEW, leaves_unknown: false, record: cluster_kill };
 
-pub(crate) const KINDS: [&Kind; 14] = [
+/// Holds of one key, without trouble.
+pub(crate) const HOLDS: Kind =
+    Kind { name: "holds", together: MANY, leaves_unknown: false, record: |round| single(round.of_holds()) };
+
+/// Holds over connections that are cut and held up.
+pub(crate) const HOLDS_CUT: Kind = Kind {
+    name: "holds-cut",
+    together: MANY,
+    leaves_unknown: true,
+    record: |round| cut(round.of_holds(), LONG),
+};
+
+/// Holds on a server that stands still for a while.
+const HOLDS_HANG: Kind =
+    Kind { name: "holds-hang", together: MANY, leaves_unknown: true, record: |round| hang(round.of_holds()) };
+
+/// Holds on a server that is killed, and started again with what it acknowledged.
+const HOLDS_RESTART: Kind =
+    Kind { name: "holds-kill", together: MANY, leaves_unknown: true, record: |round| kill(round.of_holds()) };
+
+/// Holds behind Sentinels, undisturbed.
+const HOLDS_SENTINEL: Kind = Kind {
+    name: "holds-sentinel",
+    together: MANY,
+    leaves_unknown: false,
+    record: |round| healthy_sentinels(round.of_holds()),
+};
+
+/// Holds in a Cluster of which replicas take over as agreed: nothing is lost.
+const HOLDS_CLUSTER_FAILOVER: Kind = Kind {
+    name: "holds-cluster-failover",
+    together: MANY,
+    leaves_unknown: false,
+    record: |round| cluster_failover(round.of_holds()),
+};
+
+pub(crate) const KINDS: [&Kind; 20] = [
     &SINGLE,
     &WINDOW_ENDS,
     &CUT,
@@ -138,19 +176,39 @@ pub(crate) const KINDS: [&Kind; 14] = [
     &CLUSTER,
     &CLUSTER_FAILOVER,
     &CLUSTER_KILL,
+    &HOLDS,
+    &HOLDS_CUT,
+    &HOLDS_HANG,
+    &HOLDS_RESTART,
+    &HOLDS_SENTINEL,
+    &HOLDS_CLUSTER_FAILOVER,
 ];
 
 impl Kind {
-    pub(super) fn record(&self, seed: u64, count: u64) -> Vec<History> {
+    pub(super) fn record(&self, seed: u64, count: u64) -> Vec<Recorded> {
         let software = Software::ALL[(seed % Software::ALL.len() as u64) as usize];
         // So that short proofs have both kinds of servers.
         let count = count.min(self.together);
-        (self.record)(&mut Round { rng: Rng::with_seed(seed), software, count })
+        (self.record)(&mut Round { rng: Rng::with_seed(seed), software, count, are_holds: false })
     }
 }
 
 impl Round {
-    fn record(&mut self, url: &str, terms: Terms, loss: Loss, trouble: impl FnMut(&mut Rng)) -> Vec<History> {
+    fn of_holds(&mut self) -> &mut Self {
+        self.are_holds = true;
+        self
+    }
+
+    fn record(
+        &mut self,
+        url: &str,
+        terms: Terms,
+        loss: Loss,
+        trouble: impl FnMut(&mut Rng),
+    ) -> Vec<Recorded> {
+        if self.are_holds {
+            return record_holds(HoldRecorder::new(stores(url), PAUSES), &mut self.rng, self.count, trouble);
+        }
         let ends = terms.window != LONG.window;
         let pauses = if ends { LONG_PAUSES } else { PAUSES };
         // A failover can be at any time in a window, and should find running histories.
@@ -159,7 +217,7 @@ impl Round {
         record(recorder, &mut self.rng, self.count, loss, trouble)
     }
 
-    fn in_peace(&mut self, url: &str, terms: Terms) -> Vec<History> {
+    fn in_peace(&mut self, url: &str, terms: Terms) -> Vec<Recorded> {
         self.record(url, terms, Loss::Nothing, |_| sleep(Duration::from_millis(1)))
     }
 }
@@ -169,19 +227,19 @@ fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(rng.u64(range))
 }
 
-fn single(round: &mut Round) -> Vec<History> {
+fn single(round: &mut Round) -> Vec<Recorded> {
     let server = Server::start(round.software);
     round.in_peace(&process::url(&server), LONG)
 }
 
-fn window_ends(round: &mut Round) -> Vec<History> {
+fn window_ends(round: &mut Round) -> Vec<Recorded> {
     let server = Server::start(round.software);
     let url = process::url(&server);
     round.count = round.count.div_ceil(2);
     [SHORT, NUMBERED].into_iter().flat_map(|terms| round.in_peace(&url, terms)).collect()
 }
 
-fn cut(round: &mut Round, terms: Terms) -> Vec<History> {
+fn cut(round: &mut Round, terms: Terms) -> Vec<Recorded> {
     let server = Server::start(round.software);
     let proxy = FaultProxy::before(server.address());
     round.record(&format!("redis://{}", proxy.address()), terms, Loss::Nothing, |rng| {
@@ -207,7 +265,7 @@ fn cut(round: &mut Round, terms: Terms) -> Vec<History> {
     })
 }
 
-fn hang(round: &mut Round) -> Vec<History> {
+fn hang(round: &mut Round) -> Vec<Recorded> {
     let server = Server::start(round.software);
     round.record(&process::url(&server), LONG, Loss::Nothing, |rng| {
         server.pause();
@@ -217,7 +275,7 @@ fn hang(round: &mut Round) -> Vec<History> {
     })
 }
 
-fn kill(round: &mut Round) -> Vec<History> {
+fn kill(round: &mut Round) -> Vec<Recorded> {
     let server = Settings::new(round.software).persistence(Persistence::EveryWrite).start();
     round.record(&process::url(&server), LONG, Loss::Nothing, |rng| {
         server.restart(Data::Kept);
@@ -225,7 +283,7 @@ fn kill(round: &mut Round) -> Vec<History> {
     })
 }
 
-fn lagging_failover(round: &mut Round) -> Vec<History> {
+fn lagging_failover(round: &mut Round) -> Vec<Recorded> {
     let [primary, replica] = crate::commands::pair(&Settings::new(round.software).steered_clock());
     let proxy = FaultProxy::before(primary.address());
     replica.clock().step(-round.rng.i64(1..900));
@@ -238,19 +296,19 @@ fn lagging_failover(round: &mut Round) -> Vec<History> {
     })
 }
 
-fn healthy_sentinels(round: &mut Round) -> Vec<History> {
+fn healthy_sentinels(round: &mut Round) -> Vec<Recorded> {
     let sentinels = Sentinels::start(round.software);
     round.in_peace(&sentinel::url(&sentinels), LONG)
 }
 
-fn sentinel_failover(round: &mut Round) -> Vec<History> {
+fn sentinel_failover(round: &mut Round) -> Vec<Recorded> {
     let sentinels = Sentinels::start(round.software);
     round.record(&sentinel::url(&sentinels), LONG, Loss::Failover, |_| {
         sentinels.fail_over();
     })
 }
 
-fn sentinel_kill(round: &mut Round) -> Vec<History> {
+fn sentinel_kill(round: &mut Round) -> Vec<Recorded> {
     let sentinels = Sentinels::start(round.software);
     round.record(&sentinel::url(&sentinels), LONG, Loss::Failover, |_| {
         sentinels.kill_primary();
@@ -258,12 +316,12 @@ fn sentinel_kill(round: &mut Round) -> Vec<History> {
     })
 }
 
-fn healthy_cluster(round: &mut Round) -> Vec<History> {
+fn healthy_cluster(round: &mut Round) -> Vec<Recorded> {
     let cluster = Cluster::start(round.software).calm();
     round.in_peace(&cluster::url(&cluster), LONG)
 }
 
-fn cluster_failover(round: &mut Round) -> Vec<History> {
+fn cluster_failover(round: &mut Round) -> Vec<Recorded> {
     let cluster = Cluster::start(round.software).calm();
     let first = round.rng.u16(0..SLOTS);
     // Of one primary after another: a node votes for another replica of the same one after minutes.
@@ -276,7 +334,7 @@ fn cluster_failover(round: &mut Round) -> Vec<History> {
     })
 }
 
-fn cluster_kill(round: &mut Round) -> Vec<History> {
+fn cluster_kill(round: &mut Round) -> Vec<Recorded> {
     let cluster = Cluster::start(round.software);
     let slot = round.rng.u16(0..SLOTS);
     round.record(&cluster::url(&cluster), LONG, Loss::Failover, |_| {

@@ -8,8 +8,11 @@
 //! Where a replica takes over that lacks what its primary acknowledged last, the model may go back to an earlier state
 //! of the counter, once in a history, and until the history's end both servers may answer. The old one is a replica
 //! then, and answers what writes nothing by whatever it has. No charge may be there twice, on either.
+//!
+//! Histories of [holds] have a model and a search of their own.
 
 mod history;
+mod holds;
 mod kinds;
 mod model;
 mod record;
@@ -25,6 +28,7 @@ use tokio::task::JoinHandle;
 use tollgate_testkit::block_on;
 
 use self::history::{History, Operation};
+use self::holds::{HoldHistory, HoldRecorder};
 use self::model::What;
 use self::record::Recorder;
 use crate::crowd::spawn;
@@ -56,26 +60,75 @@ pub(crate) struct Judged {
     pub(crate) violations: Vec<String>,
 }
 
-/// Records about so many histories, and more until the trouble is over. `trouble` is called again and again as long as
-/// histories are recorded, or once if a failover is to happen once in a history.
+/// A history of one of the two sorts.
+pub(crate) enum Recorded {
+    Charges(History),
+    Holds(HoldHistory),
+}
+
+/// Records about so many histories of charges, and more until the trouble is over. `trouble` is called again and again
+/// as long as histories are recorded, or once if a failover is to happen once in a history.
 pub(crate) fn record(
     recorder: Recorder,
     rng: &mut Rng,
     count: u64,
     loss: Loss,
-    mut trouble: impl FnMut(&mut Rng),
-) -> Vec<History> {
+    trouble: impl FnMut(&mut Rng),
+) -> Vec<Recorded> {
     let recorder = Arc::new(recorder);
+    let start = {
+        let recorder = recorder.clone();
+        move |rng| {
+            let recorder = recorder.clone();
+            async move { Some(recorder.record(rng).await) }
+        }
+    };
+    let (mut histories, failover) = run(start, rng, count, (loss, &|| recorder.moment()), trouble);
+    for history in &mut histories {
+        history.operations.extend(failover.map(|invoked| Operation {
+            client: usize::MAX,
+            what: What::Failover,
+            invoked,
+            returned: None,
+        }));
+    }
+    histories.into_iter().map(Recorded::Charges).collect()
+}
+
+/// Records histories of holds in the same way. No trouble of theirs loses anything.
+pub(crate) fn record_holds(
+    recorder: HoldRecorder,
+    rng: &mut Rng,
+    count: u64,
+    trouble: impl FnMut(&mut Rng),
+) -> Vec<Recorded> {
+    let recorder = Arc::new(recorder);
+    let start = move |rng| recorder.clone().record(rng);
+    run(start, rng, count, (Loss::Nothing, &|| 0), trouble).0.into_iter().map(Recorded::Holds).collect()
+}
+
+/// Returns the histories, and the moment of the failover.
+fn run<H, F>(
+    start: impl Fn(Rng) -> F + Clone + Send + 'static,
+    rng: &mut Rng,
+    count: u64,
+    (loss, moment): (Loss, &dyn Fn() -> u64),
+    mut trouble: impl FnMut(&mut Rng),
+) -> (Vec<H>, Option<u64>)
+where
+    H: Send + 'static,
+    F: Future<Output = Option<H>> + Send,
+{
     let started = Arc::new(AtomicU64::new(0));
     let is_over = Arc::new(AtomicBool::new(false));
-    let workers: Vec<JoinHandle<Vec<History>>> = (0..AT_ONCE)
+    let workers: Vec<JoinHandle<Vec<H>>> = (0..AT_ONCE)
         .map(|_| {
-            let (recorder, started, is_over) = (recorder.clone(), started.clone(), is_over.clone());
+            let (start, started, is_over) = (start.clone(), started.clone(), is_over.clone());
             let mut rng = rng.fork();
             spawn(async move {
                 let mut histories = Vec::new();
                 while started.fetch_add(1, Relaxed) < count || !is_over.load(Relaxed) {
-                    histories.push(recorder.clone().record(rng.fork()).await);
+                    histories.extend(start(rng.fork()).await);
                 }
                 histories
             })
@@ -86,7 +139,7 @@ pub(crate) fn record(
         Loss::Failover => {
             // So that some histories are running.
             std::thread::sleep(Duration::from_millis(rng.u64(20..100)));
-            failover = Some(recorder.moment());
+            failover = Some(moment());
             trouble(rng);
         }
         Loss::Nothing => {
@@ -99,17 +152,30 @@ pub(crate) fn record(
         }
     }
     is_over.store(true, Relaxed);
-    let mut histories: Vec<History> =
-        workers.into_iter().flat_map(|worker| block_on(worker).unwrap()).collect();
-    for history in &mut histories {
-        history.operations.extend(failover.map(|invoked| Operation {
-            client: usize::MAX,
-            what: What::Failover,
-            invoked,
-            returned: None,
-        }));
+    (workers.into_iter().flat_map(|worker| block_on(worker).unwrap()).collect(), failover)
+}
+
+impl Recorded {
+    fn operations(&self) -> usize {
+        match self {
+            Self::Charges(history) => history.operations.len(),
+            Self::Holds(history) => history.operations(),
+        }
     }
-    histories
+
+    fn unknown_outcomes(&self) -> usize {
+        match self {
+            Self::Charges(history) => history.unknown_outcomes(),
+            Self::Holds(history) => history.unknown_outcomes(),
+        }
+    }
+
+    fn judge(&self) -> Result<(), String> {
+        match self {
+            Self::Charges(history) => history.judge(),
+            Self::Holds(history) => history.judge(),
+        }
+    }
 }
 
 impl Kind {
@@ -129,7 +195,7 @@ impl Kind {
             };
             all.histories += histories.len() as u64;
             for history in histories {
-                all.operations += history.operations.len();
+                all.operations += history.operations();
                 all.unknown += history.unknown_outcomes();
                 // To see that no order will do takes long.
                 if all.violations.is_empty() {
@@ -203,4 +269,14 @@ fn histories_of_other_kinds_are_linearizable() {
 #[test]
 fn histories_of_a_server_that_hangs_are_linearizable() {
     assert!(kinds::HANG.test(40).unknown > 0, "no outcome was unknown");
+}
+
+#[test]
+fn histories_of_holds_are_linearizable() {
+    kinds::HOLDS.test(100);
+}
+
+#[test]
+fn histories_of_holds_over_connections_in_trouble_are_linearizable() {
+    assert!(kinds::HOLDS_CUT.test(60).unknown > 0, "no outcome was unknown");
 }
