@@ -400,12 +400,16 @@ impl LimitedQuotas {
             return Ok(None);
         }
         let enforced = enforced.limited(view)?;
+        let (in_flight, mut candidate_in_flight) = in_flight_of(quotas);
         let candidates = match candidates.limited(view) {
             Err(error @ LimitError::Unknown { unknown: UnknownValue::NotYet, .. }) => return Err(error),
-            // A trial lets no request fail.
-            candidates => candidates.unwrap_or_default(),
+            // A trial lets no request fail: it is left out.
+            Err(_) => {
+                candidate_in_flight = None;
+                Box::default()
+            }
+            Ok(candidates) => candidates,
         };
-        let (in_flight, candidate_in_flight) = in_flight_of(quotas);
         Ok(Some(Box::new(Self { enforced, candidates, in_flight, candidate_in_flight, places: None })))
     }
 
@@ -423,7 +427,11 @@ impl LimitedQuotas {
         let (places, enforced): (Vec<_>, Vec<_>) = decide.into_iter().unzip();
         let (places_of_candidates, candidates): (Vec<_>, Vec<_>) = tried.into_iter().unzip();
         let places = Some([places.into(), places_of_candidates.into()]);
-        let (in_flight, candidate_in_flight) = lists.iter().map(|(_, list, _)| in_flight_of(list)).unzip();
+        let limits_in_flight = |(_, list, limited): &(_, &QuotaLists, Option<Box<Self>>)| match limited {
+            Some(limited) => (limited.in_flight.clone(), limited.candidate_in_flight.clone()),
+            None => in_flight_of(list),
+        };
+        let (in_flight, candidate_in_flight) = lists.iter().map(limits_in_flight).unzip();
         Box::new(Self {
             enforced: enforced.into(),
             candidates: candidates.into(),

@@ -163,6 +163,35 @@ impl File {
     }
 }
 
+impl Quota {
+    pub(crate) fn is_in_flight(&self) -> bool {
+        matches!(self, Self::Fixed(spelling) if spelling.usual.contains("~in_flight"))
+    }
+}
+
+impl Counting {
+    /// Returns whether any of its lists limits units in flight, with these tiers.
+    pub(crate) fn has_in_flight(&self, tiers: &[(String, Quotas)]) -> bool {
+        let mut lists: Vec<&Quotas> = self.candidates.iter().collect();
+        match &self.quotas {
+            QuotaChoice::List(quotas) => lists.push(quotas),
+            QuotaChoice::Tier { .. } => lists.extend(tiers.iter().map(|(_, quotas)| quotas)),
+        }
+        for over in &self.overrides {
+            match over {
+                Override::When { quotas, candidates, .. } => {
+                    lists.push(quotas);
+                    lists.extend(candidates);
+                }
+                Override::Table { values, beside, .. } => {
+                    lists.extend(values.iter().chain(beside.iter().flatten()).map(|(_, quotas)| quotas));
+                }
+            }
+        }
+        lists.into_iter().flatten().any(Quota::is_in_flight)
+    }
+}
+
 impl Policy {
     /// Returns the attributes that the policy needs.
     pub(crate) fn names<'a>(&'a self, file: &'a File) -> Vec<&'a str> {

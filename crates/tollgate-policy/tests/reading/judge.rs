@@ -302,10 +302,11 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
                 charged.push((limited(&quotas, values)?, limited(&candidates, values).unwrap_or_default()));
             }
             let (quotas, candidates): (Vec<_>, Vec<_>) = charged.into_iter().unzip();
-            let counted = |quota| Counted {
+            // A unit in flight is a request, whatever it costs.
+            let counted = |quota: String| Counted {
                 policy: policy.name.clone(),
+                cost: if is_in_flight(&quota) { 1 } else { cost },
                 quota,
-                cost,
                 who: who.clone(),
                 overdraft: counting.overdraft,
             };
@@ -512,13 +513,21 @@ fn cost(cost: &Cost, values: &Values, asked: u32) -> Result<u32, Lack> {
 /// Returns the quotas of all these lists, of each window the one with the lowest limit.
 fn strictest(lists: Vec<Vec<String>>) -> Vec<String> {
     let mut limits = BTreeMap::<String, u64>::new();
-    for quota in lists.into_iter().flatten() {
+    let (in_flight, quotas): (Vec<String>, Vec<String>) =
+        lists.into_iter().flatten().partition(|quota| is_in_flight(quota));
+    let most = |limit: &String| limit.split('~').next().and_then(|digits| digits.parse::<u64>().ok());
+    let in_flight = in_flight.into_iter().min_by_key(most);
+    for quota in quotas {
         let (limit, windows) = quota.split_once('/').expect("it has a limit and windows");
         let limit = limit.parse().expect("it is a number");
         let known = limits.entry(windows.to_owned()).or_insert(limit);
         *known = limit.min(*known);
     }
-    limits.into_iter().map(|(windows, limit)| format!("{limit}/{windows}")).collect()
+    limits.into_iter().map(|(windows, limit)| format!("{limit}/{windows}")).chain(in_flight).collect()
+}
+
+fn is_in_flight(limit: &str) -> bool {
+    limit.contains("~in_flight")
 }
 
 /// Returns the quotas for each reading of a request that matches: those that decide, and those on trial.

@@ -4,16 +4,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 
-use tollgate::{Charge, CountDenied, ManualClock, MemoryStore};
+use tollgate::{Charge, CountDenied, InFlightCharge, ManualClock, MemoryStore};
 use tollgate_policy::{
-    AttributeValue, Attributes, Config, Outcome as Found, Policy, PolicyLimiter, Refusal, Sources, Texts,
-    TrialKind, UnknownValue, View,
+    AttributeValue, Attributes, CheckError, Config, Outcome as Found, Policy, PolicyLimiter, Refusal,
+    Sources, Texts, TrialKind, UnknownValue, View,
 };
 use tollgate_testkit::block_on;
 
 use crate::file::File;
 use crate::judge::{self, Counted, Outcome, Request, Said, Trial, Values};
 use crate::ledger::Ledger;
+
+/// The charges of quotas, and units in flight.
+type ChargedParts<'a> = (Vec<Charge<'a>>, Vec<InFlightCharge<'a>>);
 
 pub(crate) struct Subject<'a> {
     file: &'a File,
@@ -145,8 +148,18 @@ impl<'a> Subject<'a> {
             whos.check("attributes", &expected, policies.charges(&attributes, request.cost))?;
             if let Outcome::Counted { deciding, .. } = &expected {
                 let decision = block_on(limiter.check(&attributes, request.cost));
-                let decision = decision.map_err(|error| format!("it is not counted: {error}"))?;
-                same("the verdict", &ledger.decide(deciding), &decision.is_allowed())?;
+                match deciding.iter().find(|counted| counted.quota.contains("~in_flight")) {
+                    // A check cannot end a hold.
+                    Some(limit) => {
+                        let needs = |error: &CheckError| matches!(error, CheckError::NeedsHold { policy } if **policy == *limit.policy);
+                        let needs_hold = decision.as_ref().is_err_and(needs);
+                        same(&format!("a check that meets {limit:?} needs a hold"), &true, &needs_hold)?;
+                    }
+                    None => {
+                        let decision = decision.map_err(|error| format!("it is not counted: {error}"))?;
+                        same("the verdict", &ledger.decide(deciding), &decision.is_allowed())?;
+                    }
+                }
             }
         }
 
@@ -202,23 +215,26 @@ impl Whos {
                 foreign.contains(policy.as_ref())
             }
             (Ok(Found::Charge(matched)), Outcome::Counted { deciding, tried, would_deny }) => {
-                self.are_charged(of, deciding.clone(), matched.enforced().collect())?;
+                let in_flight = matched.in_flight(1).collect();
+                self.are_charged(of, deciding.clone(), matched.enforced().collect(), in_flight)?;
                 let denying = matched.would_deny().map(|policy| policy.name().to_owned()).collect();
                 same(&format!("{of}: would deny"), would_deny, &denying)?;
                 let kind = |kind| if kind == TrialKind::Shadow { Trial::Shadow } else { Trial::Candidate };
                 let mut found: Vec<_> = matched
                     .trials()
                     .map(|trial| {
-                        (trial.policy().name().to_owned(), kind(trial.kind()), trial.charges().collect())
+                        let in_flight = trial.in_flight(1).into_iter().collect();
+                        let charged: ChargedParts<'_> = (trial.charges().collect(), in_flight);
+                        (trial.policy().name().to_owned(), kind(trial.kind()), charged)
                     })
                     .collect();
                 found.sort_by(|(one, kind, _), (other, other_kind, _)| (one, kind).cmp(&(other, other_kind)));
                 let mut tried: Vec<_> = tried.clone();
                 tried.sort_by_key(|(trial, counted)| (counted.first().map(|it| it.policy.clone()), *trial));
                 same(&format!("{of}: trials"), &tried.len(), &found.len())?;
-                for ((trial, counted), (policy, kind, charges)) in tried.into_iter().zip(found) {
+                for ((trial, counted), (policy, kind, (charges, in_flight))) in tried.into_iter().zip(found) {
                     same(&format!("{of}: a trial of {policy}"), &trial, &kind)?;
-                    self.are_charged(of, counted, charges)?;
+                    self.are_charged(of, counted, charges, in_flight)?;
                 }
                 true
             }
@@ -233,6 +249,7 @@ impl Whos {
         of: &str,
         mut expected: Vec<Counted>,
         charges: Vec<Charge<'_>>,
+        in_flight: Vec<InFlightCharge<'_>>,
     ) -> Result<(), String> {
         expected.sort();
         let mut charges: Vec<(String, String, u32, Vec<u8>, bool)> = charges
@@ -245,6 +262,10 @@ impl Whos {
                 (policy, quota.quota().to_string(), charge.cost(), key, is_overdraft)
             })
             .collect();
+        charges.extend(in_flight.into_iter().map(|charge| {
+            let (limit, key) = (charge.in_flight(), charge.key().canonical_bytes().into_owned());
+            (limit.policy().to_owned(), limit.in_flight().to_string(), charge.units(), key, false)
+        }));
         charges.sort();
         let written = |policy: &str, quota: &str, cost: u32, is_overdraft: bool| {
             format!("{policy}: {quota} x {cost}{}", if is_overdraft { " (overdraft)" } else { "" })

@@ -467,3 +467,20 @@ fn policies_in_code_have_limits_in_flight() {
     let error = built(tollgate_policy::Policy::builder("runs").overdraft()).unwrap_err();
     assert!(error.to_string().starts_with("policy `runs`: `count_denied` and `overdraft`"), "{error}");
 }
+
+/// A candidate quota without its limit left out the quotas on trial, but not the limit in flight next to them.
+#[test]
+fn a_trial_without_its_limit_is_left_out_with_its_limit_in_flight() {
+    let limiter = limiter(
+        "  - name: runs
+    key: [user]
+    quotas: 9~in_flight
+    candidate: [1~in_flight, { limit: { attribute: quota }, max: 9, window: 1m }]",
+    );
+    let (without, ..) = try_reserve(&limiter, asked(1));
+    assert_eq!(trials(&without), []);
+    let request = attributes(&[("user", "alice"), ("quota", "5")]);
+    let answer = block_on(limiter.reserve(&request, asked(1))).unwrap();
+    let ReserveAnswer::Decided { decision, .. } = answer else { panic!("{answer:?}") };
+    assert_eq!(trials(&decision).len(), 1);
+}

@@ -45,6 +45,10 @@ const QUOTAS: [(Spellings, Spellings); 4] = [
     ),
 ];
 
+/// Limits in flight, of which a list has at most one. No two have the same limit.
+const IN_FLIGHT: Spellings =
+    &[("2~in_flight", "2~in_flight"), ("3~in_flight:30s", "3~in_flight:30s"), ("0~in_flight", "0~in_flight")];
+
 /// Draws a file, then requests that come near its conditions.
 pub(crate) struct Draw {
     random: Rng,
@@ -63,7 +67,11 @@ impl Draw {
             tiers.into_iter().map(|name| (name.to_owned(), self.quotas())).collect();
         let most = if self.once_in(20) { 60 } else { 8 };
         let policies = (0..self.random.usize(..=most)).map(|number| self.policy(number, !tiers.is_empty()));
-        let policies = policies.collect();
+        let mut policies: Vec<Policy> = policies.collect();
+        // No denial can charge units in flight.
+        for counting in policies.iter_mut().filter_map(|policy| policy.counting.as_mut()) {
+            counting.overdraft &= !counting.has_in_flight(&tiers);
+        }
         File {
             mode: if self.once_in(6) { self.mode() } else { Mode::Enforce },
             denies_unmatched: self.once_in(3).then(|| self.random.bool()),
@@ -355,7 +363,12 @@ impl Draw {
             true => self.quota_by(windows),
             false => Quota::Fixed(self.spelling(fixed)),
         };
-        kinds.into_iter().take(count).map(quota).collect()
+        let mut quotas: Quotas = kinds.into_iter().take(count).map(quota).collect();
+        if self.once_in(6) {
+            let at = self.random.usize(..=quotas.len());
+            quotas.insert(at, Quota::Fixed(self.spelling(IN_FLIGHT)));
+        }
+        quotas
     }
 
     fn quota_by(&mut self, windows: Spellings) -> Quota {
