@@ -39,7 +39,9 @@
 //! | clients behind proxies | [`key::ClientAddress`] |
 //! | requests that cost more than others | [`Rule::cost`], [`Rule::cost_of`] |
 //! | a cost that is known after the response | [`Rule::reserve`], [`Reservation`] |
-//! | at most so many requests at once | [`InFlightLayer`] |
+//! | at most so many requests at once | [`InFlightLayer`], also [shared](InFlightLayer::shared) between processes |
+//! | an estimate that is settled when the response has ended | [`InFlightLayer::cost_of`], [`RequestHold`] |
+//! | policies with a limit in flight | `Rule::keeper`, with the feature `policy` |
 //! | only some responses count | [`Rule::refund_if`] |
 //! | other headers, none, or those that scripts may read | [`RateLimitLayerBuilder::header_format`], [`expose_headers`](RateLimitLayerBuilder::expose_headers) |
 //! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |

@@ -269,6 +269,36 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # At most N at a time
+//!
+//! A quota limits how often something begins. An [`InFlightLimiter`](crate::InFlightLimiter) limits how much of a key
+//! runs at once. Each request that is admitted gets a [`Hold`](crate::Hold), and its unit is free again when that is
+//! dropped, whatever the reason. [`HoldWaiters`](crate::HoldWaiters) waits for a unit, in turn: the end of a hold wakes
+//! the next waiter of its key.
+//!
+//! ```
+//! use tollgate::{HoldWaiters, InFlightLimiter};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let downloads = InFlightLimiter::new("2~in_flight".parse()?);
+//! let downloads = HoldWaiters::new(downloads, tokio::time::sleep);
+//! let first = downloads.until_held("example.com").await?.into_hold();
+//! let second = downloads.until_held("example.com").await?.into_hold();
+//!
+//! // The third waits until one of the two has ended.
+//! let (third, ()) = tokio::join!(downloads.until_held("example.com"), async { drop(first) });
+//! assert!(third?.is_allowed());
+//! # drop(second);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Both count in this process. Over a store that other processes share, a [`HoldLimiter`](crate::HoldLimiter) has the same
+//! steps as async functions. There, a hold has a length, and a [`HoldKeeper`](crate::HoldKeeper) renews it as long as
+//! its guard lives, so a process that dies frees its units. Its holds can also charge an estimate to quotas, and
+//! [settle](crate::SharedHold::settle) it at the actual cost.
+//!
 //! # Shared counters
 //!
 //! A [`Limiter`](crate::Limiter) never waits, so async code may call it directly. Over a shared store, such as
