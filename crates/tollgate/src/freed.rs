@@ -61,9 +61,13 @@ impl FreedSignal {
     /// Wakes the listeners of what was freed. A waker may run the task that listens, so the caller has no lock.
     pub(crate) fn tell(&self) {
         if self.listening.load(Ordering::SeqCst) > 0 {
-            let told = std::mem::take(&mut self.lock().told);
-            told.into_iter().for_each(Waker::wake);
+            self.wake_told();
         }
+    }
+
+    fn wake_told(&self) {
+        let told = std::mem::take(&mut self.lock().told);
+        told.into_iter().for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, Listeners> {
@@ -111,6 +115,9 @@ impl Drop for FreedListener {
         drop(listeners);
         // After the lock, because dropping a waker may drop a task that listens.
         drop(left);
-        self.signal.listening.fetch_sub(1, Ordering::SeqCst);
+        // The last one leaves no waker behind, which would keep a task in memory.
+        if self.signal.listening.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.signal.wake_told();
+        }
     }
 }

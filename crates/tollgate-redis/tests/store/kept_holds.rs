@@ -54,8 +54,8 @@ fn a_hold_outlives_its_length_as_long_as_its_process_renews_it() {
         let store = build(store(&shared(software)));
         block_on(async {
             let (here, dead) = (keeper(Runs::Yes), keeper(Runs::No));
-            let kept = jobs(&store, "2~in_flight:500ms", &here);
-            let forgotten = jobs(&store, "2~in_flight:500ms", &dead);
+            let kept = jobs(&store, "2~in_flight:2s", &here);
+            let forgotten = jobs(&store, "2~in_flight:2s", &dead);
             let first = kept.hold("alice").await.unwrap().into_hold().unwrap();
             let second = forgotten.hold("alice").await.unwrap().into_hold().unwrap();
             assert!(!kept.hold("alice").await.unwrap().is_allowed());
@@ -74,7 +74,7 @@ fn a_reset_is_noticed_and_the_charges_are_settled() {
         let store = build(store(&shared(software)));
         block_on(async {
             let keeper = keeper(Runs::Yes);
-            let jobs = jobs(&store, "1~in_flight:600ms", &keeper);
+            let jobs = jobs(&store, "1~in_flight:2s", &keeper);
             let kept = jobs.hold_cost("alice", 900).await.unwrap().into_hold().unwrap();
             jobs.reset("alice").await.unwrap();
             tokio::time::timeout(Duration::from_secs(60), kept.lost()).await.unwrap();

@@ -277,5 +277,5 @@ fn threads_wait_in_turn() {
     });
     // A wake-up that is missed would cost at least 25 milliseconds.
     let took = SystemClock.steady_now().since(begun);
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }

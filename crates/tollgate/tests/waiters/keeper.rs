@@ -372,11 +372,11 @@ fn threads_hold_without_a_runtime() {
     let (keeper, task) = HoldKeeper::new(blocking::sleep);
     let thread = std::thread::spawn(|| blocking::block_on(task));
     let store = tollgate::MemoryStore::new();
-    let one = "1~in_flight:60ms".parse().unwrap();
+    let one = "1~in_flight:600ms".parse().unwrap();
     let limiter = Limiter::builder("jobs").build_shared_in_flight(one, store, &keeper).unwrap();
     let kept = blocking::block_on(limiter.hold("alice")).unwrap().into_hold().unwrap();
-    // Real time: three lengths pass on this thread.
-    blocking::block_on(blocking::sleep(Duration::from_millis(200)));
+    // Real time: two lengths pass on this thread.
+    blocking::block_on(blocking::sleep(Duration::from_millis(1_200)));
     assert!(!kept.is_lost());
     assert!(!blocking::block_on(limiter.hold("alice")).unwrap().is_allowed());
     drop(kept);
