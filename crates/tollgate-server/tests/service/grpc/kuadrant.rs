@@ -151,6 +151,42 @@ async fn a_commit_replaces_the_estimate() {
     assert_eq!(used(&server, "alice"), [13, 2], "an overrun is charged without room");
 }
 
+#[tokio::test]
+async fn the_example_of_the_manual_reserves_and_commits() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grpc.md"));
+    let page = page.expect("the page is there");
+    let policies = page.split("```").find(|block| block.starts_with("yaml\n# kuadrant.yaml\n"));
+    let policies = policies.expect("the example is there").trim_start_matches("yaml");
+    for call in [r#""amount": 400, "ttl": "30s""#, r#""actual_amount": 250"#, "150 tokens are given back"] {
+        assert!(page.contains(call), "{call}");
+    }
+    let folder = Folder::new();
+    // No window ends during the test.
+    let file = folder.write("kuadrant.yaml", &policies.replace("1000/1d", "1000/1d@first_hit"));
+    let server = start(&["--config", &file]);
+    let wire = Wire::open(&server).await;
+    let ttl = Some(prost_types::Duration { seconds: 30, nanos: 0 });
+    let asked = |amount| ReserveRequest {
+        domain: "llm".to_owned(),
+        ttl,
+        ..reservation(amount, &[&[("user", "alice")]])
+    };
+    let first = reserve(&wire, asked(400)).await.expect("an answer");
+    assert!(
+        commit(&wire, commitment(&first.reservation_id, 250, &[]))
+            .await
+            .expect("an answer")
+            .reservation_released
+    );
+    // 750 are left for two streams.
+    let codes = [asked(751), asked(700), asked(50), asked(0)];
+    let mut answered = Vec::new();
+    for asked in codes {
+        answered.push(reserve(&wire, asked).await.expect("an answer").code);
+    }
+    assert_eq!(answered, [OVER_LIMIT, OK, OK, OVER_LIMIT]);
+}
+
 /// The estimate of a late commit stays charged, and only what exceeds it is charged then.
 #[tokio::test]
 async fn a_late_commit_charges_what_exceeds_the_estimate() {
