@@ -78,6 +78,12 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Holds in a shared store, next to plain charges
+    Holds {
+        /// Options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Decisions in a shared store, compared with plain scripts and limitador
     Redis {
         /// A part of the names of the cases to run, then options: see `-- --help`
@@ -129,15 +135,8 @@ impl Bench {
                 let folder = target_directory()?.join("bench-logs");
                 cargo.argument("--folder").argument(folder).arguments(arguments).run()
             }
-            Self::Script { arguments } => {
-                servers::require()?;
-                command(
-                    "cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml --features redis",
-                )
-                .arguments(["--bin", "script", "--"])
-                .arguments(arguments)
-                .run()
-            }
+            Self::Script { arguments } => run_on_redis("script", arguments),
+            Self::Holds { arguments } => run_on_redis("holds", arguments),
             Self::Redis { arguments } => {
                 system::WRK.require()?;
                 system::OPENSSL.require()?;
@@ -169,6 +168,15 @@ fn build_service() -> Result<PathBuf> {
 fn binary_with_limitador(name: &str) -> CommandLine {
     let cargo = command("cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml");
     cargo.arguments(["--features", "limitador", "--bin", name, "--"])
+}
+
+/// Runs a program that starts a store.
+fn run_on_redis(name: &str, arguments: Vec<String>) -> Result<()> {
+    servers::require()?;
+    command("cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml --features redis")
+        .arguments(["--bin", name, "--"])
+        .arguments(arguments)
+        .run()
 }
 
 fn binary(name: &str) -> CommandLine {

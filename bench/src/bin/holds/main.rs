@@ -56,9 +56,9 @@ enum Work {
 const CASES: [(&str, Work); 5] = [
     ("charge", Work::Charge),
     ("hold", Work::Hold),
-    ("hold and charge", Work::HoldAndCharge),
-    ("hold, 10 live", Work::Live(10)),
-    ("hold, 1000 live", Work::Live(1_000)),
+    ("hold-and-charge", Work::HoldAndCharge),
+    ("hold-of-10", Work::Live(10)),
+    ("hold-of-1000", Work::Live(1_000)),
 ];
 
 struct Bench {
@@ -91,10 +91,10 @@ fn main() -> Result<()> {
             }
         }
     }
-    println!("{}: times a second, and us of the server and of the callers for each", software.program());
+    println!("{}: times a second, and microseconds of CPU for each", software.program());
     for ((name, _), rows) in CASES.iter().zip(&table) {
         let [rate, server, client] = [&rows.rate, &rows.server, &rows.client].map(|it| figure(it.median()));
-        println!("{name:<16} {rate:>8} {server:>8} {client:>8}");
+        println!("RESULT holds/{name} a_second={rate} store_us={server} callers_us={client}");
     }
     Ok(())
 }
