@@ -124,7 +124,7 @@ fn stands(counted: &QuotaStates) -> Vec<(u64, bool)> {
 }
 
 /// Asks until it goes well, for a minute.
-async fn eventually<T, E: std::fmt::Display>(mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
+pub(crate) async fn eventually<T, E: std::fmt::Display>(mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
     for _ in 0..6_000 {
         if let Ok(answer) = ask().await {
             return answer;

@@ -1,16 +1,18 @@
 //! Holds across slots of a Cluster.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
     Charge, CountDenied, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStates, HoldStep, HoldTerms,
-    InFlightCharge, Key, PolicyInFlight, PolicyQuota, Reason,
+    InFlightCharge, Key, PolicyInFlight, PolicyQuota, Reason, Store, StoreError,
 };
-use tollgate_redis::{AcrossSlots, RedisStore};
-use tollgate_testkit::servers::Software;
+use tollgate_redis::{AcrossSlots, KeyIdentity, RedisStore};
+use tollgate_testkit::servers::{Cluster, SLOTS, Software};
 use tollgate_testkit::{StoreSteps, block_on};
 
 use super::{decided, take};
+use crate::across::eventually;
 use crate::servers::{build, on_cluster, shared_cluster};
 
 /// A user's limits and those of a team, whose keys are in other slots.
@@ -26,55 +28,84 @@ struct Team {
 
 impl Team {
     fn new(user: &'static str, team: &'static str) -> Self {
+        Self::on(&shared_cluster(Software::Redis), user.into(), team.into())
+    }
+
+    fn on(cluster: &Cluster, user: Key<'static>, team: Key<'static>) -> Self {
         let in_flight = |policy, text: &str| PolicyInFlight::new(policy, text.parse().unwrap());
         let quota = |policy, text: &str| PolicyQuota::new(policy, text.parse().unwrap());
-        let store = on_cluster(&shared_cluster(Software::Redis)).across_slots(AcrossSlots::Reserve);
+        let store = on_cluster(cluster).across_slots(AcrossSlots::Reserve).identity(KeyIdentity::Plain);
         Self {
             store: build(store),
             jobs: in_flight("user", "2~in_flight"),
             team_jobs: in_flight("team", "3~in_flight"),
             words: quota("user", "100/1h"),
             team_words: quota("team", "150/1h"),
-            user: user.into(),
-            team: team.into(),
+            user,
+            team,
         }
     }
 
-    /// Takes the step of a hold of so many units and this cost.
-    fn ask(
+    /// Takes a step on a hold of so many units and this cost.
+    async fn answer(
         &self,
         (id, units, cost): (HoldId, u32, u32),
-        step: impl FnOnce(HoldTerms<'_>) -> HoldAnswer,
-    ) -> HoldAnswer {
+        ask: Ask,
+    ) -> Result<HoldAnswer, StoreError> {
         let flights = [
             InFlightCharge::new(&self.team_jobs, &self.team, units),
             InFlightCharge::new(&self.jobs, &self.user, units),
         ];
         let charges =
             [Charge::new(&self.words, &self.user, cost), Charge::new(&self.team_words, &self.team, cost)];
-        step(HoldTerms::new(id, &flights, &charges, HoldLength::default()))
+        let terms = HoldTerms::new(id, &flights, &charges, HoldLength::default());
+        let adjustments =
+            if let Ask::Settle(adjustments) = ask { adjustments } else { [HoldAdjustment::Keep; 2] };
+        let step = match ask {
+            Ask::Reserve => HoldStep::Reserve(terms),
+            Ask::Look => HoldStep::Look(terms),
+            Ask::Renew => HoldStep::Renew(terms),
+            Ask::Settle(_) => HoldStep::Settle(terms, &adjustments),
+        };
+        self.store.hold_until(step, None).await
+    }
+
+    fn ask(&self, hold: (HoldId, u32, u32), ask: Ask) -> HoldAnswer {
+        block_on(self.answer(hold, ask)).unwrap()
     }
 
     fn reserve(&self, hold: (HoldId, u32, u32)) -> HoldStates {
-        decided(self.ask(hold, |terms| take(&self.store, HoldStep::Reserve(terms)).unwrap()))
+        decided(self.ask(hold, Ask::Reserve))
     }
 
     fn renew(&self, hold: (HoldId, u32, u32)) -> HoldAnswer {
-        self.ask(hold, |terms| take(&self.store, HoldStep::Renew(terms)).unwrap())
+        self.ask(hold, Ask::Renew)
     }
 
     fn settle(&self, hold: (HoldId, u32, u32), adjustments: [HoldAdjustment; 2]) -> HoldAnswer {
-        self.ask(hold, |terms| take(&self.store, HoldStep::Settle(terms, &adjustments)).unwrap())
+        self.ask(hold, Ask::Settle(adjustments))
     }
 
     /// The live units and the used ones, of the user and of the team.
     fn counts(&self) -> [(u32, u64); 2] {
-        let looked =
-            self.ask((HoldId::random(), 0, 0), |terms| take(&self.store, HoldStep::Look(terms)).unwrap());
-        let looked = decided(looked);
+        block_on(self.counted())
+    }
+
+    async fn counted(&self) -> [(u32, u64); 2] {
+        let looked = decided(self.answer((HoldId::random(), 0, 0), Ask::Look).await.unwrap());
         let (flights, charged) = (looked.in_flight(), looked.charged());
         [(flights[1].live(), charged[0].used()), (flights[0].live(), charged[1].used())]
     }
+}
+
+/// What is asked of a hold.
+#[derive(Debug, Clone, Copy)]
+enum Ask {
+    Reserve,
+    Look,
+    Renew,
+    /// With what happens to the user's quota, and to the team's.
+    Settle([HoldAdjustment; 2]),
 }
 
 const KEYS: [(&str, &str); 2] = [("alice", "red"), ("red", "alice")];
@@ -91,7 +122,7 @@ fn a_hold_across_slots_is_taken_whole_and_settled_part_by_part() {
         assert_eq!(states.charged().iter().map(|state| state.limit()).collect::<Vec<_>>(), [100, 150]);
         assert_eq!(team.reserve(hold), states.clone().repeated());
         assert_eq!(team.counts(), [(2, 60), (2, 60)]);
-        let conflict = team.ask((hold.0, 2, 61), |it| take(&team.store, HoldStep::Reserve(it)).unwrap());
+        let conflict = team.ask((hold.0, 2, 61), Ask::Reserve);
         assert_eq!(conflict, HoldAnswer::Conflict);
         assert_eq!(team.renew(hold), HoldAnswer::Renewed { left: Duration::from_secs(60) });
         let give =
@@ -164,6 +195,49 @@ fn a_part_that_is_lost_says_so_and_the_others_are_settled() {
     assert!(matches!(answer, HoldAnswer::Settled(states) if states.len() == 2));
     assert_eq!(team.counts(), [(0, 11), (0, 12)]);
     drop(cluster);
+}
+
+/// The second slot hangs: what the first one has taken is given back, and the id is forgotten there.
+#[test]
+fn a_caller_that_goes_away_between_two_slots_leaves_nothing() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let named_in = |third: u16| {
+        let slots = third * (SLOTS / 3) + 1..(third + 1) * (SLOTS / 3);
+        let mut names = (0..).map(|user| format!("user-{user}"));
+        names.find(|name| slots.contains(&cluster.slot_of(&format!("{{{name}}}")))).unwrap()
+    };
+    let [user, team] = [named_in(0), named_in(2)];
+    let slots = [&user, &team].map(|name| cluster.slot_of(&format!("{{{name}}}")));
+    let [first, second] = slots.map(|slot| cluster.primary_of(slot));
+    let team = Arc::new(Team::on(&cluster, Key::from(user), Key::from(team)));
+    let hold = (HoldId::random(), 1, 10);
+    assert!(team.reserve(hold).is_admitted());
+    let gone = (HoldId::random(), 1, 10);
+    block_on(async {
+        second.pause();
+        let owned = Arc::clone(&team);
+        let caller = tokio::spawn(async move { owned.answer(gone, Ask::Reserve).await });
+        let records = async || {
+            let records: Vec<String> = first.command(["KEYS", "*~hold*"]);
+            if records.len() == 2 { Ok(()) } else { Err("the first slot has not reserved") }
+        };
+        eventually(records).await;
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+        second.resume();
+        let undone = async || {
+            let records: Vec<String> = first.command(["KEYS", "*~hold*"]);
+            if records.len() == 1 { Ok(()) } else { Err("the first slot still has the hold") }
+        };
+        eventually(undone).await;
+        let counted = async || match team.counted().await {
+            [(1, 10), (1, 10)] => Ok(()),
+            other => Err(format!("{other:?}")),
+        };
+        eventually(counted).await;
+    });
+    assert_eq!(team.renew(gone), HoldAnswer::Expired);
+    assert!(team.reserve(gone).is_admitted());
 }
 
 /// Many callers who repeat the same ids across slots never hold more than the limits.
