@@ -110,7 +110,12 @@ impl Wire {
 
     /// Sends these bytes as the body of a call.
     pub(crate) async fn call_raw(&self, body: Vec<u8>) -> Code {
-        let request = Request::post(format!("http://localhost{SHOULD_RATE_LIMIT}"));
+        self.call_raw_at(SHOULD_RATE_LIMIT, body).await
+    }
+
+    /// Sends these bytes as the body of a call of another path.
+    pub(crate) async fn call_raw_at(&self, path: &str, body: Vec<u8>) -> Code {
+        let request = Request::post(format!("http://localhost{path}"));
         let request = request.header("content-type", "application/grpc");
         let body = Body::new(Full::from(body));
         let mut requests = self.0.clone();
@@ -130,7 +135,7 @@ impl Wire {
         (reply.status().as_u16(), reply.headers().contains_key("grpc-status"))
     }
 
-    /// Calls a method of Kuadrant's service.
+    /// Calls a method of Kuadrant's service with these headers.
     pub(crate) async fn call_kuadrant<M: Message + Default + 'static, R: Message + Default + 'static>(
         &self,
         path: &'static str,

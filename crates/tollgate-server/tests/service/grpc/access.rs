@@ -2,10 +2,13 @@
 
 use rcgen::SanType;
 use serde_json::json;
-use tonic::Code;
+use tonic::{Code, Status};
 
 use crate::certificates::{Authority, Client};
-use crate::grpc_client::{OK, Wire, request, start, statuses};
+use crate::grpc_client::messages::kuadrant::service::ratelimit::v1::{
+    CommitRequest, CommitResponse, ReserveRequest, ReserveResponse,
+};
+use crate::grpc_client::{OK, RateLimitRequest, RateLimitResponse, Wire, request, start, statuses};
 use crate::support::folder::Folder;
 use crate::support::{Connection, Server, get, tollgate};
 
@@ -53,6 +56,52 @@ async fn a_call_needs_a_token_with_the_scope_check() {
     let headers = [("authorization", &*bearer(&check))];
     let response = wire.call_with(request(&[USER]), &headers).await.expect("an answer");
     assert_eq!(statuses(&response), [(OK, 3)], "refused calls took nothing");
+}
+
+/// Whoever could commit the reservations of others could give back what they use.
+#[tokio::test]
+async fn a_reservation_belongs_to_callers_that_may_use_its_policies() {
+    let (folder, (check, check_line), (peek, peek_line)) =
+        (Folder::new(), new_token("check"), new_token("peek"));
+    let (other, other_line) = new_token_with("other", "check", &["--policy", "other"]);
+    let lines = [check_line, peek_line, other_line].join("\n");
+    let tokens = folder.write("tokens.jsonl", &format!("{lines}\n"));
+    let server = start(&["--limit", "5/1d", "--tokens", &tokens]);
+    let wire = Wire::open(&server).await;
+    let [check, peek, other] = [check, peek, other].map(|token| format!("Bearer {token}"));
+    let reservation = || {
+        let RateLimitRequest { domain, descriptors, .. } = request(&[USER]);
+        ReserveRequest { domain, descriptors, amount: 3, ttl: None }
+    };
+    let reserve = async |headers: &[(&'static str, &str)]| {
+        let path = "/kuadrant.service.ratelimit.v1.RateLimitService/Reserve";
+        let answer: Result<ReserveResponse, Status> = wire.call_kuadrant(path, reservation(), headers).await;
+        answer.map(|reserved| reserved.reservation_id).map_err(|status| status.code())
+    };
+    let held = reserve(&[("authorization", &check)]).await.expect("a reservation");
+    let commit = async |headers: &[(&'static str, &str)]| {
+        let path = "/kuadrant.service.ratelimit.v1.RateLimitService/Commit";
+        let asked = CommitRequest { reservation_id: held.clone(), ..CommitRequest::default() };
+        let answer: Result<CommitResponse, Status> = wire.call_kuadrant(path, asked, headers).await;
+        answer.map(|committed| committed.reservation_released).map_err(|status| status.code())
+    };
+    let nobody: &[(&'static str, &str)] = &[];
+    for (headers, refused) in [
+        (nobody, Code::Unauthenticated),
+        (&[("authorization", &*peek)], Code::PermissionDenied),
+        (&[("authorization", &*other)], Code::PermissionDenied),
+    ] {
+        assert_eq!((reserve(headers).await, commit(headers).await), (Err(refused), Err(refused)));
+        for path in [
+            "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit",
+            "/kuadrant.service.ratelimit.v1.RateLimitService/Report",
+        ] {
+            let answer: Result<RateLimitResponse, Status> =
+                wire.call_kuadrant(path, request(&[USER]), headers).await;
+            assert_eq!(answer.map_err(|status| status.code()), Err(refused), "{path}");
+        }
+    }
+    assert_eq!(commit(&[("authorization", &check)]).await, Ok(true), "it lives");
 }
 
 /// So many calls were rejected with what is this status over HTTP.
