@@ -34,7 +34,7 @@ pub fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
 
 /// A store that counts but never denies, for tests that are not about limits.
 ///
-/// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned.
+/// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned. It has no holds.
 ///
 /// Put it above a [`FallbackStore`](crate::FallbackStore), not below: a `FallbackStore` treats an admission above the
 /// limit as nonsense from a broken store. A limiter of policies has a `FallbackStore` inside, so give it policies with

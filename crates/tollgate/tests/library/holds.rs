@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use tollgate::{
@@ -274,4 +276,42 @@ fn no_units_in_flight_charge_no_denial() -> Result<(), Full> {
     assert_eq!(jobs.hold_units("alice", 0, 5)?.reason(), Some(Reason::InFlightExceeded));
     assert_eq!(jobs.limiter().peek("alice")?.used(), 1);
     Ok(())
+}
+
+/// Eight threads, half of which use ids. Each counts from outside, after it has its unit and before it gives it back.
+#[test]
+fn threads_with_guards_and_ids_never_hold_more_than_the_limit() {
+    const LIMIT: u32 = 3;
+    let desk = Desk::new(LIMIT, 1_000_000);
+    let (guards, live) = (desk.guards(), AtomicU32::new(0));
+    let own = || {
+        assert!(live.fetch_add(1, Ordering::SeqCst) < LIMIT);
+        thread::yield_now();
+        live.fetch_sub(1, Ordering::SeqCst);
+    };
+    let admitted: u32 = thread::scope(|scope| {
+        let with_guard = || {
+            guards.hold("alice").unwrap().into_hold().map(|guard| {
+                own();
+                drop(guard);
+            })
+        };
+        let with_id = || {
+            let asked = Asked::new("alice", 1, 0);
+            desk.reserve(asked).unwrap().is_admitted().then(|| {
+                own();
+                assert!(matches!(desk.settle(asked, HoldAdjustment::Keep).unwrap(), HoldAnswer::Settled(_)));
+            })
+        };
+        let work = |number: usize| {
+            let rounds =
+                move || (0..2_000).filter_map(move |_| if number < 4 { with_guard() } else { with_id() });
+            scope.spawn(move || u32::try_from(rounds().count()).unwrap())
+        };
+        let threads: Vec<_> = (0..8).map(work).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(admitted >= 2_000, "{admitted} admitted");
+    desk.clock.advance(LENGTH);
+    assert_eq!((guards.peek("alice").live(), desk.store.counters()), (0, 0));
 }
