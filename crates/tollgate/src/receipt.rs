@@ -176,7 +176,7 @@ impl Receipt {
     ) -> Result<QuotaStates, ReceiptError> {
         let Self(items) = self.take(|item| step(item).is_some());
         if items.is_empty() {
-            return Ok([].into_iter().collect());
+            return Ok(QuotaStates::none());
         }
         let steps: Vec<Step<'_>> = items.iter().filter_map(step).collect();
         let mut answers = store.step_each(&steps).await.into_iter();

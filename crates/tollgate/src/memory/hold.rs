@@ -59,7 +59,7 @@ impl<C: Clock> MemoryStore<C> {
         }
         let charged = match charges {
             _ if further > 0 => self.inner.charge_with_places(charges, further)?,
-            [] => [].into_iter().collect(),
+            [] => QuotaStates::none(),
             _ => self.charge(charges).finish_in_step()?,
         };
         if !charged.is_admitted() {

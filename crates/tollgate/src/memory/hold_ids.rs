@@ -79,6 +79,7 @@ pub(super) fn places(terms: &HoldTerms<'_>) -> usize {
 
 impl HoldIds {
     /// Returns whether there are any. If another thread has just added the first one, the answer may be that of before.
+    #[inline]
     pub(super) fn any(&self) -> bool {
         // Relaxed: the map is read under its lock.
         self.count.load(Ordering::Relaxed) > 0
@@ -112,9 +113,7 @@ impl IdMap {
             for (id, hold) in &mut self.holds {
                 let latest = now + hold.length.duration();
                 if hold.end > latest {
-                    self.ends.remove(&(hold.end, *id));
-                    hold.end = latest;
-                    self.ends.insert((latest, *id));
+                    move_end(&mut self.ends, *id, hold, latest);
                 }
             }
         }
@@ -147,10 +146,9 @@ impl IdMap {
 
     /// Starts the length of a hold again.
     pub(super) fn renew(&mut self, id: HoldId, length: HoldLength) {
-        if let Some(hold) = self.holds.get_mut(&id) {
-            hold.length = length;
-        }
-        self.end_in(id, length.duration());
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        hold.length = length;
+        move_end(&mut self.ends, id, hold, self.now + length.duration());
     }
 
     /// Remembers the answer that settled a hold.
@@ -158,15 +156,14 @@ impl IdMap {
         let Some(hold) = self.holds.get_mut(&id) else { return };
         hold.phase = HoldPhase::Settled(answer);
         let remembered = hold.length.duration().min(REMEMBERED);
-        self.end_in(id, remembered);
+        move_end(&mut self.ends, id, hold, self.now + remembered);
     }
+}
 
-    fn end_in(&mut self, id: HoldId, duration: Duration) {
-        let Some(hold) = self.holds.get_mut(&id) else { return };
-        self.ends.remove(&(hold.end, id));
-        hold.end = self.now + duration;
-        self.ends.insert((hold.end, id));
-    }
+fn move_end(ends: &mut BTreeSet<(Timestamp, HoldId)>, id: HoldId, hold: &mut StoredHold, end: Timestamp) {
+    ends.remove(&(hold.end, id));
+    ends.insert((end, id));
+    hold.end = end;
 }
 
 impl Deref for IdGuard<'_> {

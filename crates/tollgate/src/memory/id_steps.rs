@@ -70,7 +70,7 @@ impl<C: Clock> Inner<C> {
     }
 
     fn reserve(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> Result<HoldAnswer, Full> {
-        let binding = digest(&terms.binding());
+        let binding = self.binding(terms);
         if let Some(hold) = ids.get(terms.id()) {
             return Ok(match &hold.phase {
                 _ if hold.binding != binding => HoldAnswer::Conflict,
@@ -114,7 +114,7 @@ impl<C: Clock> Inner<C> {
     }
 
     fn renew(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> HoldAnswer {
-        let units = match live_units(ids, terms) {
+        let units = match self.live_units(ids, terms) {
             Ok(units) => units,
             Err(HoldAnswer::Settled(_)) => return HoldAnswer::Ended,
             Err(answer) => return answer,
@@ -132,7 +132,7 @@ impl<C: Clock> Inner<C> {
         terms: &HoldTerms<'_>,
         adjustments: &[HoldAdjustment],
     ) -> Result<HoldAnswer, Full> {
-        let units = match live_units(ids, terms) {
+        let units = match self.live_units(ids, terms) {
             Ok(units) => units,
             Err(answer) => return Ok(answer),
         };
@@ -157,7 +157,7 @@ impl<C: Clock> Inner<C> {
         let (charges, adjustments): (SmallVec<[Charge<'_>; 2]>, SmallVec<[HoldAdjustment; 2]>) =
             adjusted.unzip();
         if charges.is_empty() {
-            return Ok([].into_iter().collect());
+            return Ok(QuotaStates::none());
         }
         self.locked(&charges, Needs::Room, |step| step.adjust(&adjustments))
     }
@@ -173,6 +173,37 @@ impl<C: Clock> Inner<C> {
         drop(map);
         self.table.freed.freed(key.position);
         HoldAnswer::Forgotten { units }
+    }
+
+    /// The units of a hold that lives, or the answer if it does not.
+    fn live_units(&self, ids: &IdMap, terms: &HoldTerms<'_>) -> Result<SmallVec<[LivePart; 1]>, HoldAnswer> {
+        let Some(hold) = ids.get(terms.id()) else { return Err(HoldAnswer::Expired) };
+        if hold.binding != self.binding(terms) {
+            return Err(HoldAnswer::Conflict);
+        }
+        match &hold.phase {
+            HoldPhase::Live { units, .. } => Ok(units.clone()),
+            HoldPhase::Settled(states) => Err(HoldAnswer::Settled(states.clone())),
+        }
+    }
+
+    /// A digest of what an id is bound to: the counters of all parts, with their units and costs.
+    ///
+    /// The fingerprints stand for the policies, windows and keys, as in the table.
+    fn binding(&self, terms: &HoldTerms<'_>) -> u128 {
+        let mut bytes = SmallVec::<[u8; 128]>::new();
+        let mut part = |Fingerprint { position, tag }: Fingerprint, units: u32| {
+            bytes.extend_from_slice(&position.to_ne_bytes());
+            bytes.extend_from_slice(&tag.to_ne_bytes());
+            bytes.extend_from_slice(&units.to_ne_bytes());
+        };
+        for asked in terms.in_flight() {
+            part(self.table.live_fingerprint(asked.in_flight(), asked.key()), asked.units());
+        }
+        for charge in terms.charges() {
+            part(self.table.fingerprint(&charge.counter()), charge.cost());
+        }
+        digest(&bytes)
     }
 
     fn lock_units(&self, units: &[LivePart]) -> LiveGuards<'_> {
@@ -192,18 +223,6 @@ impl<C: Clock> Inner<C> {
 /// Returns whether a hold asks for no units in flight where it could: it takes and charges nothing, and is not remembered.
 fn only_asks(in_flight: &[InFlightCharge<'_>]) -> bool {
     !in_flight.is_empty() && in_flight.iter().all(|asked| asked.units() == 0)
-}
-
-/// The units of a hold that lives, or the answer if it does not.
-fn live_units(ids: &IdMap, terms: &HoldTerms<'_>) -> Result<SmallVec<[LivePart; 1]>, HoldAnswer> {
-    let Some(hold) = ids.get(terms.id()) else { return Err(HoldAnswer::Expired) };
-    if hold.binding != digest(&terms.binding()) {
-        return Err(HoldAnswer::Conflict);
-    }
-    match &hold.phase {
-        HoldPhase::Live { units, .. } => Ok(units.clone()),
-        HoldPhase::Settled(states) => Err(HoldAnswer::Settled(states.clone())),
-    }
 }
 
 impl<'a> LockedUnits<'a> {

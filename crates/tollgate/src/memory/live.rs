@@ -53,6 +53,7 @@ impl Default for LiveUnits {
 }
 
 impl LiveUnits {
+    #[inline]
     pub(super) fn lock(&self, fingerprint: Fingerprint) -> MutexGuard<'_, LiveMap> {
         self.lock_at(shard_of(fingerprint))
     }
@@ -83,12 +84,14 @@ impl LiveGuards<'_> {
 
 impl LivePart {
     /// The key.
+    #[inline]
     pub(super) const fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 }
 
 impl LiveMap {
+    #[inline]
     pub(super) fn units(&self, fingerprint: Fingerprint) -> u32 {
         self.counts.get(&fingerprint).map_or(0, |count| count.units)
     }

@@ -15,6 +15,12 @@ enum Values<T> {
 }
 
 impl<T> PerQuota<T> {
+    /// Returns no value: a step without charges.
+    #[inline]
+    pub(crate) fn none() -> Self {
+        Self(Values::Many(Box::default()))
+    }
+
     /// Returns the value of the only quota.
     pub const fn one(value: T) -> Self {
         Self(Values::One([value]))
