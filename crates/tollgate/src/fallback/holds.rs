@@ -253,10 +253,8 @@ fn is_possible_answer(step: &HoldStep<'_>, answer: &HoldAnswer) -> bool {
             !states.is_repeated() && are_possible(terms, states, |_| 0)
         }
         (HoldStep::Renew(terms), HoldAnswer::Renewed { left }) => *left <= terms.length().duration(),
-        (HoldStep::Settle(terms, adjustments), HoldAnswer::Settled(states)) => {
-            let adjustments = adjustments.iter().take(terms.charges().len());
-            states.len() == adjustments.filter(|adjustment| **adjustment != HoldAdjustment::Keep).count()
-        }
+        // A repeated call gets the first answer, and that may have been at another cost.
+        (HoldStep::Settle(terms, _), HoldAnswer::Settled(states)) => states.len() <= terms.charges().len(),
         (HoldStep::Reserve(_), HoldAnswer::Conflict | HoldAnswer::Ended)
         | (
             HoldStep::Renew(_),

@@ -68,8 +68,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             _ => return Err(AnswerError::Nonsense.into()),
         };
         let adjusted = hold.parts().iter().zip(&adjustments);
-        let adjusted = adjusted.filter(|(_, adjustment)| **adjustment != HoldAdjustment::Keep);
+        let adjusted: Vec<_> =
+            adjusted.filter(|(_, adjustment)| **adjustment != HoldAdjustment::Keep).collect();
+        // The first call may have had another cost, and this is its answer.
+        let is_of_another_cost = adjusted.len() != states.len()
+            || adjusted.iter().zip(&states).any(|((_, made), state)| state.units() > most_units(**made));
+        if is_of_another_cost {
+            return Ok(SettleAnswer::Conflict);
+        }
         let settled: Vec<HoldSettlement> = adjusted
+            .into_iter()
             .zip(&states)
             .map(|((part, adjustment), state)| settlement(part, *adjustment, state))
             .collect();
@@ -80,6 +88,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             live.note_holds(policy, |counters| counters.overran(one.charged, one.forgiven));
         }
         Ok(SettleAnswer::Settled(settled))
+    }
+}
+
+/// Returns the most units that an adjustment gives back or charges.
+const fn most_units(adjustment: HoldAdjustment) -> u32 {
+    match adjustment {
+        HoldAdjustment::Keep => 0,
+        HoldAdjustment::GiveBack { units, .. }
+        | HoldAdjustment::Charge(units)
+        | HoldAdjustment::ChargeUpTo(units) => units,
     }
 }
 

@@ -166,6 +166,11 @@ fn a_repeated_call_takes_nothing_and_gets_the_first_answer() {
 
     let settled = settle(&limiter, &hold, 100);
     assert_eq!(units(&settled), units(&settle(&limiter, &same, 100)), "settled once");
+    // At another cost, the first answer would be misread: as an error of the store, or with units of the wrong sign.
+    for cost in [400, 350, 500] {
+        let again = block_on(limiter.settle_until(None, &same, cost)).unwrap();
+        assert_eq!(again, SettleAnswer::Conflict, "{cost}");
+    }
     assert!(matches!(block_on(limiter.reserve(&alice, asked)).unwrap(), ReserveAnswer::Ended));
     assert_eq!(renew(&limiter, &hold), RenewAnswer::Ended);
     let looked = block_on(limiter.peek(&alice, 0)).unwrap();
