@@ -81,7 +81,8 @@ impl KeptHold {
     ///
     /// # Errors
     ///
-    /// If the store could not execute the step. The keeper then tries again, up to the length of the hold.
+    /// If the store could not execute the step. The keeper then tries again, up to the length of the hold. If the store
+    /// has no room for units that the estimate lacked, the rest of the hold ends.
     ///
     /// # Cancel safety
     ///
@@ -92,9 +93,10 @@ impl KeptHold {
         }
         self.on_drop = Some(ending);
         let answer = self.hold.end(ending).await;
-        // Trouble leaves the rest to the keeper.
-        if !matches!(answer, Err(StoreError::Trouble { .. })) {
-            self.uncounted();
+        // The guard is dropped here, which ends the rest.
+        match ending.after(&answer) {
+            None => self.uncounted(),
+            next => self.on_drop = next,
         }
         answer
     }
@@ -102,16 +104,17 @@ impl KeptHold {
 
 impl Drop for KeptHold {
     fn drop(&mut self) {
-        let Some(ending) = self.on_drop.take() else { return };
+        let Some(mut ending) = self.on_drop.take() else { return };
         let schedule = self.keeper.schedule();
-        match self.hold.end(ending) {
-            // A store that answers immediately has ended it.
-            Answer::Now(Ok(_) | Err(StoreError::Uncountable(_) | StoreError::Full)) => {
-                schedule.forget(self.number);
+        // A store that answers immediately ends it here. If the answer comes later, nothing has happened.
+        while let Answer::Now(answer) = self.hold.end(ending) {
+            match ending.after(&answer) {
+                None => return schedule.forget(self.number),
+                Some(next) if next == ending => break,
+                Some(next) => ending = next,
             }
-            // Nothing has happened.
-            Answer::Now(Err(_)) | Answer::Later(_) => schedule.end(self.number, ending, self.length),
         }
+        schedule.end(self.number, ending, self.length);
     }
 }
 

@@ -95,6 +95,19 @@ pub enum HoldEnding {
     Settle(u32),
 }
 
+impl HoldEnding {
+    /// Returns how the hold ends after this answer to its end; `None` if it has ended, or can never end.
+    ///
+    /// After trouble, in the same way. A store that has no room for units that the estimate lacked frees the others.
+    const fn after(self, answer: &Result<HoldAnswer, StoreError>) -> Option<Self> {
+        match (answer, self) {
+            (Ok(_), _) | (Err(StoreError::Full | StoreError::Uncountable(_)), Self::Keep) => None,
+            (Err(StoreError::Trouble { .. }), _) => Some(self),
+            (Err(StoreError::Full | StoreError::Uncountable(_)), _) => Some(Self::Keep),
+        }
+    }
+}
+
 impl HoldKeeper {
     /// How many dropped holds may wait for their end by default.
     const MAX_ENDING: usize = 10_000;

@@ -231,10 +231,14 @@ impl Schedule {
         };
         let retry_at = now + (until.since(now) / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let life = Arc::clone(&hold.life);
-        if let HoldTask::End(_, until) = call {
-            let is_over = !matches!(answer, Err(StoreError::Trouble { .. })) || until <= retry_at;
-            if !is_over {
-                return holds.plan(number, retry_at);
+        if let HoldTask::End(ending, until) = call {
+            match ending.after(answer) {
+                Some(next) if next != ending => {
+                    hold.task = HoldTask::End(next, until);
+                    return holds.plan(number, now);
+                }
+                Some(_) if retry_at < until => return holds.plan(number, retry_at),
+                _ => {}
             }
             let hold = holds.remove(number);
             drop(holds);

@@ -1,11 +1,12 @@
 //! Holds over a store behind a network, and their keeper, under a manual clock.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{
-    FallbackStore, HoldAnswer, HoldEnding, HoldKeeper, HoldLimiter, HoldPlace, Limiter, LocalShare,
-    ManualClock, MemoryStore, OnStoreFailure, Quota, Reason, SharedHold, blocking,
+    Answer, FallbackStore, HoldAnswer, HoldEnding, HoldKeeper, HoldLength, HoldLimiter, HoldPlace,
+    KeeperFuture, Limiter, LocalShare, ManualClock, MemoryStore, OnStoreFailure, Quota, Reason,
+    RenewableHold, SharedHold, StoreError, blocking,
 };
 use tollgate_testkit::block_on;
 
@@ -307,6 +308,51 @@ fn a_hold_is_renewed_and_settled_where_it_is_counted() {
     assert!(!kept.is_lost());
     assert_eq!(block_on(kept.settle(40)).unwrap(), HoldAnswer::Gone);
     assert_eq!(counts(&open), (0, 0));
+}
+
+/// A hold of a store without room for another counter.
+struct CrampedHold {
+    is_far: bool,
+    ends: Mutex<Vec<HoldEnding>>,
+}
+
+impl RenewableHold for CrampedHold {
+    fn renew(&self) -> Answer<KeeperFuture<'_>> {
+        Answer::Now(Ok(HoldAnswer::Renewed { left: Duration::from_secs(30) }))
+    }
+
+    fn end(&self, ending: HoldEnding) -> Answer<KeeperFuture<'_>> {
+        let ended = move || {
+            self.ends.lock().unwrap().push(ending);
+            match ending {
+                HoldEnding::Keep => Ok(HoldAnswer::Expired),
+                _ => Err(StoreError::Full),
+            }
+        };
+        if self.is_far { Answer::Later(Box::pin(async move { ended() })) } else { Answer::Now(ended()) }
+    }
+}
+
+/// The missing units have no room; the units in flight are free all the same.
+#[test]
+fn a_settlement_without_room_frees_the_units() {
+    for is_far in [false, true] {
+        let Setup { keeper, mut world, .. } = setup();
+        let cramped = Arc::new(CrampedHold { is_far, ends: Mutex::default() });
+        let mut kept = keeper.keep(Arc::clone(&cramped) as _, HoldEnding::Keep);
+        kept.admitted(HoldLength::default());
+        kept.on_drop(HoldEnding::Settle(9));
+        drop(kept);
+        world.run();
+        let ends = [HoldEnding::Settle(9), HoldEnding::Keep];
+        assert_eq!(std::mem::take(&mut *cramped.ends.lock().unwrap()), ends);
+
+        let mut kept = keeper.keep(Arc::clone(&cramped) as _, HoldEnding::Keep);
+        kept.admitted(HoldLength::default());
+        assert!(matches!(block_on(kept.end(HoldEnding::Settle(9))), Err(StoreError::Full)));
+        world.run();
+        assert_eq!((&cramped.ends.lock().unwrap()[..], keeper.holds()), (&ends[..], 0));
+    }
 }
 
 /// If too many wait for their end, the others expire.

@@ -146,6 +146,28 @@ async fn a_client_that_leaves_while_the_store_is_asked_holds_nothing() {
     until(|| setup.counts() == (0, 2)).await;
 }
 
+/// The handler of a long stream stops when others may have its units.
+#[tokio::test]
+async fn a_handler_learns_that_its_units_are_lost() {
+    let setup = setup();
+    let limiter = setup.shared(1).expires_after("1s".parse().unwrap());
+    let begun = Arc::new(Notify::new());
+    let notify = Arc::clone(&begun);
+    let handler = move |Extension(hold): Extension<RequestHold>| async move {
+        assert!(!hold.is_lost());
+        notify.notify_one();
+        hold.lost().await;
+        assert!(hold.is_lost());
+        "lost"
+    };
+    let layer = InFlightLayer::shared(limiter.clone(), Global);
+    let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+    let asked = tokio::spawn(async move { get(address, "/").await });
+    begun.notified().await;
+    limiter.reset(Key::parts(std::iter::empty::<Key<'_>>())).await.unwrap();
+    assert_eq!(&asked.await.unwrap().body[..], b"lost");
+}
+
 #[tokio::test]
 async fn a_store_that_fails_refuses_or_admits() {
     let (setup, begun) = (setup(), Arc::default());
