@@ -12,13 +12,14 @@
 --             how many there are
 --   and for each counter in flight: units, limit, and the most ms that a hold of it lives
 --   and for each counter of a quota: of a settlement, its number among all of the hold and the operation (refund,
---   record, or cap: as record, but no more than there is room for; `one` is the limit); then as in the script of charges
+--   record, or cap: as record, but no more than there is room for; `one` is the limit); then as in the script of
+--   charges
 --
 -- The reply is a flat list of integers: the time, and for each step one of these. A fault changes nothing.
 --
 --   DECIDED, whether it was taken before, whether it was admitted, the time of the step that decided, the limit of
---             each counter in flight and its live units before it, the bounds of each window that the step named, and then what the script
---             of charges says of the counters
+--             each counter in flight and its live units before it, the bounds of each window that the step named, and
+--             then what the script of charges says of the counters
 --   RENEWED
 --   SETTLED, whether it was taken before, the time of the step that settled, how many counters were adjusted, and for
 --             each: its number, the operation (0 for a refund, 1 for a charge), the units, `one`, the bounds of the

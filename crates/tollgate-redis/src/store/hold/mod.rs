@@ -1,7 +1,7 @@
 //! Steps on holds with an id.
 //!
 //! Each is one step of the script of holds, in the next batch of its server. Unlike a charge, it may be repeated with
-//! the same id by its caller; the store itself sends nothing again.
+//! the same id by its caller. The store itself repeats only what [undoes](undo) a part of a hold.
 
 mod across;
 mod named;
