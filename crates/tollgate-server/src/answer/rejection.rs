@@ -176,6 +176,12 @@ impl Rejection {
         Self { field: Some(field.to_owned()), ..Self::new(RejectionKind::IdConflict, detail) }
     }
 
+    /// The hold cannot be settled at this cost.
+    pub(crate) fn settle_conflict() -> Self {
+        let detail = "the hold was settled at another cost, or its id belongs to another hold";
+        Self { field: Some("hold".to_owned()), ..Self::new(RejectionKind::IdConflict, detail) }
+    }
+
     /// The id in this field belongs to a hold that was settled.
     pub(crate) fn hold_ended(field: &str) -> Self {
         let detail = "the hold with this id was settled: make an id for each hold";

@@ -14,9 +14,10 @@ use tollgate::StoreError;
 use tollgate_policy::{CheckError, PolicyDecision, PolicyHold, RenewAnswer, ReserveAnswer, SettleAnswer};
 
 use super::wire::{
-    BatchRequest, HoldReply, RenewBatchReply, RenewBatchRequest, RenewEntry, RenewReply, RenewRequest,
-    ReserveBatchReply, ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply, ReserveRequest,
-    SettleBatchReply, SettleBatchRequest, SettleEntry, SettleReply, SettleRequest, asked_hold,
+    BatchRequest, HoldReply, RenewBatchReply, RenewBatchRequest, RenewEntry, RenewEntryRequest, RenewReply,
+    RenewRequest, ReserveBatchReply, ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply,
+    ReserveRequest, SettleBatchReply, SettleBatchRequest, SettleEntry, SettleEntryRequest, SettleReply,
+    SettleRequest, asked_hold,
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, OtherPolicy};
@@ -103,7 +104,7 @@ impl Edge {
         BatchRequest::check_length(requests.len())?;
         let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
         let engine = self.engine()?;
-        let each = requests.iter().enumerate().map(async |(index, Object(RenewRequest { hold }))| {
+        let each = requests.iter().enumerate().map(async |(index, Object(RenewEntryRequest { hold }))| {
             let hold = self.opened(caller, hold, &format!("requests[{index}].hold"))?;
             renewed(engine.renew(&hold).await)
         });
@@ -139,10 +140,11 @@ impl Edge {
         BatchRequest::check_length(requests.len())?;
         let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
         let engine = self.engine()?;
-        let each = requests.iter().enumerate().map(async |(index, Object(SettleRequest { hold, cost }))| {
-            let hold = self.opened(caller, hold, &format!("requests[{index}].hold"))?;
-            settled(engine.settle(&hold, cost.units()).await)
-        });
+        let each =
+            requests.iter().enumerate().map(async |(index, Object(SettleEntryRequest { hold, cost }))| {
+                let hold = self.opened(caller, hold, &format!("requests[{index}].hold"))?;
+                settled(engine.settle(&hold, cost.units()).await)
+            });
         let answers: Vec<Result<SettleAnswer, Rejection>> = all(each.collect()).await;
         let settlements = answers.iter().map(|answer| {
             match answer.as_ref().map_err(Rejection::clone).and_then(SettleReply::new) {

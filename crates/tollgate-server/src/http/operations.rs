@@ -63,7 +63,11 @@ const OF_A_RESERVATION: &[(StatusCode, &str)] = &[
 const OF_A_HOLD: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
     UNAVAILABLE,
-    (StatusCode::CONFLICT, "The id belongs to another hold (`reason` is `id_conflict`); nothing was changed"),
+    (
+        StatusCode::CONFLICT,
+        "The id belongs to another hold, or the hold was settled at another cost (`reason` is `id_conflict`); nothing was \
+         changed",
+    ),
 ];
 const OF_A_RELOAD: &[(StatusCode, &str)] = &[
     (StatusCode::CONFLICT, "The limits come from flags, so there is no file to reload"),

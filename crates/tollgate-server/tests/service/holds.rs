@@ -104,9 +104,15 @@ fn a_hold_is_settled_once() {
     );
     assert_eq!(used(&server)[0], 3);
     assert_eq!(renew(&server, &third), json!({ "status": "ended" }));
-    // What was settled is remembered for ten seconds; after that, settling again changes nothing.
     let at_estimate = reserve(&server, 7);
     assert_eq!(settle(&server, &at_estimate, 7), json!({ "status": "settled", "quotas": [] }));
+    // At another cost, it was an unknown outcome, although nothing had changed.
+    for (reserved, cost) in [(&at_estimate, 9), (&third, 1_000)] {
+        let before = used(&server);
+        let again = post(&server, "/v1/settle", &json!({ "hold": reserved["hold"], "cost": cost }));
+        again.assert_problem(409, Some("hold"));
+        assert_eq!((&again.json()["reason"], used(&server)), (&json!("id_conflict"), before));
+    }
 
     for (path, body, field) in [
         ("/v1/settle", json!({ "hold": third["hold"] }), "cost"),

@@ -97,8 +97,18 @@ pub(in crate::http) struct RenewRequest<'a> {
 pub(in crate::http) struct RenewBatchRequest<'a> {
     #[serde(borrow)]
     #[schemars(length(min = 1, max = BatchRequest::MAX))]
-    #[schemars(with = "Vec<RenewRequest<'a>>")]
-    pub(in crate::http) requests: Vec<Object<RenewRequest<'a>>>,
+    #[schemars(with = "Vec<RenewEntryRequest<'a>>")]
+    pub(in crate::http) requests: Vec<Object<RenewEntryRequest<'a>>>,
+}
+
+/// One of many renewals. If its hold is none, its own answer reports this.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct RenewEntryRequest<'a> {
+    /// `hold` of a reservation.
+    #[serde(borrow)]
+    #[schemars(with = "String")]
+    pub(in crate::http) hold: Cow<'a, str>,
 }
 
 /// The end of a hold, at the cost that its work turned out to have.
@@ -119,8 +129,20 @@ pub(in crate::http) struct SettleRequest<'a> {
 pub(in crate::http) struct SettleBatchRequest<'a> {
     #[serde(borrow)]
     #[schemars(length(min = 1, max = BatchRequest::MAX))]
-    #[schemars(with = "Vec<SettleRequest<'a>>")]
-    pub(in crate::http) requests: Vec<Object<SettleRequest<'a>>>,
+    #[schemars(with = "Vec<SettleEntryRequest<'a>>")]
+    pub(in crate::http) requests: Vec<Object<SettleEntryRequest<'a>>>,
+}
+
+/// One of many settlements. If its hold is none, its own answer reports this.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct SettleEntryRequest<'a> {
+    /// `hold` of a reservation.
+    #[serde(borrow)]
+    #[schemars(with = "String")]
+    pub(in crate::http) hold: Cow<'a, str>,
+    /// The actual cost; 0 gives everything back.
+    pub(in crate::http) cost: CostUnits,
 }
 
 /// The answer to a reservation: the decision and, if it is admitted and takes or charges anything, the hold.
@@ -266,13 +288,13 @@ impl RenewReply {
 }
 
 impl<'a> SettleReply<'a> {
-    /// Returns the answer; an id with other terms is a conflict.
+    /// Returns the answer; an id with other terms, or another cost than at the first call, is a conflict.
     pub(in crate::http) fn new(answer: &'a SettleAnswer) -> Result<Self, Rejection> {
         let (status, settlements) = match answer {
             SettleAnswer::Settled(settlements) => (SettleStatus::Settled, &**settlements),
             SettleAnswer::Expired => (SettleStatus::Expired, &[][..]),
             SettleAnswer::Gone => (SettleStatus::Gone, &[][..]),
-            SettleAnswer::Conflict => return Err(Rejection::id_conflict("hold")),
+            SettleAnswer::Conflict => return Err(Rejection::settle_conflict()),
         };
         Ok(Self { status, quotas: settlements.iter().map(SettledQuota::new).collect() })
     }

@@ -14,9 +14,10 @@ pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, Refun
 pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, ClientDenial, DeniedReply};
 pub(super) use self::health::HealthReply;
 pub(super) use self::holds::{
-    HoldReply, RenewBatchReply, RenewBatchRequest, RenewEntry, RenewReply, RenewRequest, ReserveBatchReply,
-    ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply, ReserveRequest, SettleBatchReply,
-    SettleBatchRequest, SettleEntry, SettleReply, SettleRequest, asked_hold,
+    HoldReply, RenewBatchReply, RenewBatchRequest, RenewEntry, RenewEntryRequest, RenewReply, RenewRequest,
+    ReserveBatchReply, ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply, ReserveRequest,
+    SettleBatchReply, SettleBatchRequest, SettleEntry, SettleEntryRequest, SettleReply, SettleRequest,
+    asked_hold,
 };
 pub(super) use self::requests::{
     BatchEntryRequest, BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest,
