@@ -141,9 +141,10 @@ pub(crate) const HOLDS_CUT: Kind = Kind {
 const HOLDS_HANG: Kind =
     Kind { name: "holds-hang", together: MANY, leaves_unknown: true, record: |round| hang(round.of_holds()) };
 
-/// Holds on a server that is killed, and started again with what it acknowledged.
+/// Holds on a server that is killed, and started again with what it acknowledged. Few at a time: a hasty store on a busy
+/// machine is hardly served as long as the server is killed again and again.
 const HOLDS_RESTART: Kind =
-    Kind { name: "holds-kill", together: MANY, leaves_unknown: true, record: |round| kill(round.of_holds()) };
+    Kind { name: "holds-kill", together: FEW, leaves_unknown: true, record: |round| kill(round.of_holds()) };
 
 /// Holds behind Sentinels, undisturbed.
 const HOLDS_SENTINEL: Kind = Kind {
