@@ -162,11 +162,10 @@ impl Schedule {
             drop(holds);
             return drop(hold);
         }
-        holds.ending += 1;
         let is_calling = holds.is_calling(number);
-        if let Some(hold) = holds.by_number.get_mut(&number) {
-            hold.task = HoldTask::End(ending, now + length);
-        }
+        let Some(hold) = holds.by_number.get_mut(&number) else { return };
+        hold.task = HoldTask::End(ending, now + length);
+        holds.ending += 1;
         if !is_calling {
             holds.plan(number, now);
         }
