@@ -65,9 +65,10 @@ impl KeptHold {
 
     /// Waits until the hold is [lost](Self::is_lost). The keeper's task wakes it.
     pub async fn lost(&self) {
+        let mut listener = self.life.listen();
         poll_fn(|context| {
             // First the waker, then the flag: a loss in between wakes it.
-            self.life.wake_when_lost(context.waker());
+            listener.wake_when_lost(context.waker());
             if self.is_lost() {
                 return Poll::Ready(());
             }

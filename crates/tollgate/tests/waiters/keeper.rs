@@ -1,6 +1,7 @@
 //! Holds over a store behind a network, and their keeper, under a manual clock.
 
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tollgate::{
@@ -217,6 +218,28 @@ fn a_hold_is_lost_when_a_renewal_says_so() {
 async fn is_lost(kept: Arc<SharedHold>) -> End {
     kept.lost().await;
     Allowed
+}
+
+/// A future that is polled once, and dropped, leaves no waker behind.
+#[test]
+fn a_wait_for_a_loss_that_is_dropped_keeps_no_waker() {
+    let Setup { limiter, .. } = setup();
+    let kept = hold(&limiter, 1);
+    let task = Arc::new(IdleTask);
+    let waker = Waker::from(Arc::clone(&task));
+    for _ in 0..2 {
+        let mut lost = std::pin::pin!(kept.lost());
+        assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    drop(waker);
+    assert_eq!(Arc::strong_count(&task), 1);
+}
+
+struct IdleTask;
+
+impl Wake for IdleTask {
+    fn wake(self: Arc<Self>) {}
 }
 
 #[test]
