@@ -228,7 +228,9 @@ impl HoldLimiter {
         let Some(in_flight) = &self.limits.in_flight else { return Ok(()) };
         let key = key.into();
         let step = HoldStep::Reset(InFlightCharge::new(in_flight, &key, 0));
-        self.store.hold_until(step, None).await.map(drop)
+        self.store.hold_until(step, None).await?;
+        self.limits.tell_freed(&key);
+        Ok(())
     }
 
     async fn look(&self, parts: HoldParts) -> Result<SharedHoldDecision<'_>, StoreError> {

@@ -21,6 +21,12 @@ impl HoldLimits {
         Self { in_flight, quotas, freed: Arc::default(), hasher: RandomState::new() }
     }
 
+    /// Tells waiters that units of the key are free.
+    pub(super) fn tell_freed(&self, key: &Key<'_>) {
+        self.freed.freed(self.number(key));
+        self.freed.tell();
+    }
+
     /// Returns the key's number for the signal.
     pub(super) fn number(&self, key: &Key<'_>) -> u64 {
         self.hasher.hash_one(key)

@@ -228,8 +228,7 @@ impl HoldParts {
     /// Tells waiters that units are free.
     fn ended(&self, answer: Result<HoldAnswer, StoreError>) -> Result<HoldAnswer, StoreError> {
         if answer.is_ok() {
-            self.limits.freed.freed(self.limits.number(&self.key));
-            self.limits.freed.tell();
+            self.limits.tell_freed(&self.key);
         }
         answer
     }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{
-    Clock, Hold, HoldKeeper, HoldLimiter, HoldSource, HoldWaiters, InFlightLimiter, Limiter, ManualClock,
-    MemoryStore, Quota, Reason, SharedHold, SystemClock, WaitError, blocking,
+    Clock, Hold, HoldKeeper, HoldLimiter, HoldSource, HoldWaiters, InFlightLimiter, Limiter,
+    ManualClock, MemoryStore, Quota, Reason, SharedHold, SystemClock, WaitError, blocking,
 };
 use tollgate_testkit::block_on;
 
@@ -252,6 +252,30 @@ fn holds_of_a_shared_store_are_waited_for_in_turn() {
     drop(taken);
     world.advance(2_000);
     assert_eq!(names(&held), [2]);
+}
+
+/// Nobody has to ask again to find the units that a reset frees.
+#[test]
+fn a_reset_wakes_the_next_in_turn() {
+    let setup = setup();
+    let (store, sleep) = (RemoteStore::new(&setup.clock), setup.timer.clone());
+    let (keeper, task) = HoldKeeper::with_clock(setup.clock.clone(), move |length| sleep.sleep(length));
+    let one = "1~in_flight:30s".parse().unwrap();
+    let limiter = Limiter::builder("jobs").build_shared_in_flight(one, store, &keeper).unwrap();
+    let waiters = setup.waiters(limiter.clone());
+    let held = Held::<SharedHold>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    world.add_task(async {
+        task.await;
+        Allowed
+    });
+    for name in 0..2 {
+        world.start_task(wait!(waiters, held, name, 1));
+    }
+    assert_eq!(names(&held), [0]);
+    block_on(limiter.reset("alice")).unwrap();
+    world.run();
+    assert_eq!(names(&held), [0, 1]);
 }
 
 /// Real time: threads take turns, woken by each other.
