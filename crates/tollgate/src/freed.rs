@@ -88,14 +88,17 @@ impl FreedListener {
     pub(crate) async fn freed(&self) {
         poll_fn(|context| {
             let mut listeners = self.signal.lock();
-            let mut listeners = listeners.by_counter.get_mut(&self.counter).into_iter().flatten();
-            let Some(own) = listeners.find(|listener| listener.number == self.number) else {
+            let mut own = listeners.by_counter.get_mut(&self.counter).into_iter().flatten();
+            let Some(own) = own.find(|listener| listener.number == self.number) else {
                 return Poll::Pending;
             };
             if own.is_freed {
                 return Poll::Ready(());
             }
-            own.waker = Some(context.waker().clone());
+            let before = own.waker.replace(context.waker().clone());
+            drop(listeners);
+            // After the lock, because dropping a waker may drop a task that listens.
+            drop(before);
             Poll::Pending
         })
         .await;
@@ -119,5 +122,35 @@ impl Drop for FreedListener {
         if self.signal.listening.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.signal.wake_told();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Wake};
+
+    use super::*;
+
+    /// The waker of a task that listens too.
+    struct ListeningTask {
+        _listener: FreedListener,
+    }
+
+    impl Wake for ListeningTask {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_waker_that_is_replaced_may_drop_a_listener() {
+        let signal = Arc::new(FreedSignal::default());
+        let listener = signal.listen(1);
+        let mut freed = pin!(listener.freed());
+        let task = Waker::from(Arc::new(ListeningTask { _listener: signal.listen(1) }));
+        assert!(freed.as_mut().poll(&mut Context::from_waker(&task)).is_pending());
+        drop(task);
+        // Now nothing else has the task.
+        assert!(freed.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(signal.listening.load(Ordering::SeqCst), 1);
     }
 }

@@ -208,8 +208,12 @@ impl Schedule {
         let first_due = holds.due.first().filter(|_| room > 0).map(|(due, _)| *due);
         let first_end = holds.ends.first().map(|(end, _)| *end);
         holds.wakes_at = first_due.into_iter().chain(first_end).min();
-        holds.waker = Some(waker.clone());
-        NextStep::Sleep(holds.wakes_at.map(|at| at.since(now)))
+        let pause = holds.wakes_at.map(|at| at.since(now));
+        let before = holds.waker.replace(waker.clone());
+        drop(holds);
+        // After the lock, because dropping a waker may drop a task that has a hold.
+        drop(before);
+        NextStep::Sleep(pause)
     }
 
     /// Takes the answer to a call.
