@@ -163,16 +163,19 @@ where
     ) -> Result<L::Decision<'a>, WaitError> {
         let ask = || self.limiter.ask(key.clone(), units);
         let joined = if self.limiter.never_passes(units) { None } else { self.queue.join(&key)? };
-        let place = match joined {
-            Some(place) => place,
+        let (place, mut asked);
+        match joined {
+            Some(joined) => (place, asked) = (joined, None),
             None => {
+                let listener = self.limiter.asks_once().then(|| self.limiter.listen(&key));
                 let decision = ask().await?;
-                match L::standing(&decision) {
-                    WaitStanding::Decided => return Ok(decision),
-                    WaitStanding::Waits(_) => self.queue.enter(&key, &L::states(&decision))?,
-                }
+                let WaitStanding::Waits(wait) = L::standing(&decision) else { return Ok(decision) };
+                place = self.queue.enter(&key, &L::states(&decision))?;
+                // It is outdated if others joined meanwhile, or if units may have been freed that nobody listened for.
+                let is_current = place.is_first() && (wait.is_some() || listener.is_some());
+                asked = is_current.then_some((decision, listener));
             }
-        };
+        }
         let mut deadline = pin!(async {
             match longest {
                 Some(longest) => (self.sleep)(longest).await,
@@ -188,13 +191,15 @@ where
         }
         let mut pause = FIRST_PAUSE.min(self.max_pause);
         loop {
-            // Before the question, so that nothing is missed that is freed meanwhile.
-            let listener = self.limiter.listen(&key);
-            let decision = ask().await?;
-            let wait = match L::standing(&decision) {
-                WaitStanding::Decided => return Ok(decision),
-                WaitStanding::Waits(wait) => wait,
+            let (decision, listener) = match asked.take() {
+                Some(asked) => asked,
+                None => {
+                    // Before the question, so that nothing is missed that is freed meanwhile.
+                    let listener = self.limiter.listen(&key);
+                    (ask().await?, Some(listener))
+                }
             };
+            let WaitStanding::Waits(wait) = L::standing(&decision) else { return Ok(decision) };
             if wait.zip(longest).is_some_and(|(wait, longest)| wait > longest) {
                 return Ok(decision);
             }
@@ -204,9 +209,9 @@ where
                 |wait| { wait.saturating_add(self.jitter((wait / 10).min(LONGEST_JITTER))) }
             )));
             let freed = async {
-                match wait {
-                    None => listener.freed().await,
-                    Some(_) => pending().await,
+                match (wait, listener) {
+                    (None, Some(listener)) => listener.freed().await,
+                    _ => pending().await,
                 }
             };
             if before(before(freed, again), deadline.as_mut()).await.is_none() {

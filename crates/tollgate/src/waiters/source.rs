@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::freed::FreedListener;
 use crate::{
-    Clock, HoldDecision, HoldLimiter, HoldStates, InFlight, InFlightLimiter, Key, PolicyInFlight,
-    PolicyQuota, Reason, SharedHoldDecision, StoreError,
+    Clock, CountDenied, HoldDecision, HoldLimiter, HoldStates, InFlight, InFlightLimiter, Key,
+    PolicyInFlight, PolicyQuota, Reason, SharedHoldDecision, StoreError,
 };
 
 /// A limiter of units in flight that [`HoldWaiters`](crate::HoldWaiters) can wait for: an [`InFlightLimiter`] or a
@@ -42,6 +42,9 @@ pub(super) mod private {
         /// Listens for units of this key that are freed.
         fn listen(&self, key: &Key<'_>) -> FreedListener;
 
+        /// Returns whether a question costs more than listening before it: it leaves the process, or may charge a denial.
+        fn asks_once(&self) -> bool;
+
         fn never_passes(&self, units: [u32; 2]) -> bool;
 
         fn standing(decision: &Self::Decision<'_>) -> WaitStanding;
@@ -69,6 +72,10 @@ impl<C: Clock> private::WaitSource for InFlightLimiter<C> {
 
     fn listen(&self, key: &Key<'_>) -> FreedListener {
         self.listen(key)
+    }
+
+    fn asks_once(&self) -> bool {
+        self.limiter().quotas().iter().any(|quota| quota.count_denied() != CountDenied::No)
     }
 
     fn never_passes(&self, [units, cost]: [u32; 2]) -> bool {
@@ -101,6 +108,10 @@ impl private::WaitSource for HoldLimiter {
 
     fn listen(&self, key: &Key<'_>) -> FreedListener {
         self.listen(key)
+    }
+
+    fn asks_once(&self) -> bool {
+        true
     }
 
     fn never_passes(&self, [units, cost]: [u32; 2]) -> bool {

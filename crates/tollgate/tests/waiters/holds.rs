@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{
-    Clock, Hold, HoldKeeper, HoldLimiter, HoldSource, HoldWaiters, InFlightLimiter, Limiter,
+    Clock, CountDenied, Hold, HoldKeeper, HoldLimiter, HoldSource, HoldWaiters, InFlightLimiter, Limiter,
     ManualClock, MemoryStore, Quota, Reason, SharedHold, SystemClock, WaitError, blocking,
 };
 use tollgate_testkit::block_on;
@@ -215,6 +215,43 @@ fn a_quota_is_waited_for_as_long_as_it_says() {
     assert_eq!(world.ends(), []);
     world.advance(101);
     assert!(matches!(world.ends()[..], [(ended, Allowed, 60_000..=60_100)] if ended == task));
+}
+
+/// One arrival, one question, and one charge.
+#[test]
+fn a_caller_that_has_to_wait_is_denied_once() {
+    for (counted, in_flight, charged) in
+        [(CountDenied::Yes, 5, 2), (CountDenied::Overdraft, 5, 2), (CountDenied::Overdraft, 1, 2)]
+    {
+        let setup = setup();
+        let jobs = Limiter::builder("jobs").quota(Quota::per_minute(1)).count_denied(counted);
+        let in_flight = tollgate::InFlight::new(in_flight).unwrap();
+        let jobs = jobs.build_in_flight(in_flight, setup.store.clone()).unwrap();
+        let waiters = setup.waiters(jobs);
+        let held = Held::<Hold<ManualClock>>::default();
+        let mut world = World::new(&setup.clock, &setup.timer);
+        world.start_task(wait!(waiters, held, 0, 1));
+        world.start_task(wait!(waiters, held, 1, 1, Some(120_000)));
+        let used = waiters.limiter().limiter().peek("alice").unwrap().used();
+        assert_eq!((waiters.waiting(), used), (1, charged), "{counted:?}");
+    }
+}
+
+/// The same over a store behind a network.
+#[test]
+fn a_caller_that_has_to_wait_asks_a_shared_store_once() {
+    let setup = setup();
+    let store = RemoteStore::new(&setup.clock);
+    let (keeper, _task) = HoldKeeper::with_clock(setup.clock.clone(), |_| std::future::pending());
+    let one = "1~in_flight:30s".parse().unwrap();
+    let limiter = Limiter::builder("jobs").build_shared_in_flight(one, store.clone(), &keeper).unwrap();
+    let waiters = setup.waiters(limiter);
+    let held = Held::<SharedHold>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    world.start_task(wait!(waiters, held, 0, 1));
+    assert_eq!(store.steps(), ["reserve"]);
+    world.start_task(wait!(waiters, held, 1, 1));
+    assert_eq!((store.steps(), waiters.waiting()), (vec!["reserve"], 1));
 }
 
 /// Over a store behind a network: the end of a hold of this process wakes the next, once the store has confirmed it.
