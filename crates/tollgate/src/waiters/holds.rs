@@ -4,14 +4,14 @@ use std::fmt;
 use std::future::{pending, poll_fn};
 use std::hash::{BuildHasher, RandomState};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use super::WaitError;
 use super::queue::{Place, Queue};
 use super::source::{HoldSource, WaitStanding};
-use crate::{HoldStates, Key, Timestamp};
+use crate::{HoldStates, Key, QuotaState, Timestamp};
 
 /// A limiter of units in flight whose callers wait until they hold some.
 ///
@@ -139,8 +139,8 @@ where
     /// Waits for at most `longest` until `units` in flight are held, and `cost` units are charged to each quota.
     ///
     /// At the deadline, the last denial is returned: the waiter's own or, if it never was the first of its key, that of
-    /// the first. It is returned at once if quotas will not have room in time. The deadline does not bound how long the
-    /// store takes to answer.
+    /// the first. The first of its key gets it at once if quotas will not have room in time, by the store's time since it
+    /// was first answered. The deadline does not bound how long the store takes to answer.
     ///
     /// # Errors
     ///
@@ -190,6 +190,8 @@ where
             };
         }
         let mut pause = FIRST_PAUSE.min(self.max_pause);
+        // When this waiter was first answered.
+        let mut arrived = None;
         loop {
             let (decision, listener) = match asked.take() {
                 Some(asked) => asked,
@@ -200,14 +202,23 @@ where
                 }
             };
             let WaitStanding::Waits(wait) = L::standing(&decision) else { return Ok(decision) };
-            if wait.zip(longest).is_some_and(|(wait, longest)| wait > longest) {
+            let states = L::states(&decision);
+            let now = states.charged().decided().map(QuotaState::now);
+            arrived = arrived.or(now);
+            let waited = now.zip(arrived).map_or(Duration::ZERO, |(now, arrived)| now.since(arrived));
+            if wait.zip(longest).is_some_and(|(wait, longest)| wait > longest.saturating_sub(waited)) {
                 return Ok(decision);
             }
-            place.pauses(L::states(&decision), Timestamp::EPOCH);
-            let again = pin!((self.sleep)(wait.map_or_else(
-                || pause - self.jitter(pause / 2),
-                |wait| { wait.saturating_add(self.jitter((wait / 10).min(LONGEST_JITTER))) }
-            )));
+            place.pauses(states, Timestamp::EPOCH);
+            let have_quotas_room = AtomicBool::new(false);
+            let length = wait.unwrap_or_else(|| pause - self.jitter(pause / 2));
+            let again = pin!(async {
+                (self.sleep)(length).await;
+                if wait.is_some() {
+                    have_quotas_room.store(true, Ordering::Relaxed);
+                    (self.sleep)(self.jitter((length / 10).min(LONGEST_JITTER))).await;
+                }
+            });
             let freed = async {
                 match (wait, listener) {
                     (None, Some(listener)) => listener.freed().await,
@@ -215,7 +226,12 @@ where
                 }
             };
             if before(before(freed, again), deadline.as_mut()).await.is_none() {
-                return Ok(decision);
+                // The deadline cuts the jitter off, not the answer.
+                return if have_quotas_room.load(Ordering::Relaxed) {
+                    Ok(ask().await?)
+                } else {
+                    Ok(decision)
+                };
             }
             pause = (pause * 2).min(self.max_pause);
         }

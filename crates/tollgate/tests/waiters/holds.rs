@@ -217,6 +217,46 @@ fn a_quota_is_waited_for_as_long_as_it_says() {
     assert!(matches!(world.ends()[..], [(ended, Allowed, 60_000..=60_100)] if ended == task));
 }
 
+/// The random part of a pause must not cost the answer: there is room within the bound.
+#[test]
+fn a_quota_that_has_room_just_before_the_deadline_admits() {
+    for _ in 0..30 {
+        let setup = setup();
+        let jobs = Limiter::builder("jobs").quota(Quota::per_second(1));
+        let jobs = jobs.build_in_flight(tollgate::InFlight::new(1).unwrap(), setup.store.clone()).unwrap();
+        let waiters = setup.waiters(jobs);
+        let held = Held::<Hold<ManualClock>>::default();
+        let mut world = World::new(&setup.clock, &setup.timer);
+        world.start_task(wait!(waiters, held, 0, 1));
+        end(&held);
+        world.ends();
+        world.advance(50);
+        let task = world.start_task(wait!(waiters, held, 1, 1, Some(951)));
+        world.advance(2_000);
+        assert!(matches!(world.ends()[..], [(ended, Allowed, 1_000..=1_001)] if ended == task));
+    }
+}
+
+/// The quota has room within the bound, but not within the rest of it.
+#[test]
+fn a_wait_ends_as_soon_as_quotas_have_no_room_in_time() {
+    let setup = setup();
+    let jobs = Limiter::builder("jobs").quota("2/2s".parse().unwrap());
+    let jobs = jobs.build_in_flight(tollgate::InFlight::new(1).unwrap(), setup.store.clone()).unwrap();
+    let waiters = setup.waiters(jobs);
+    let held = Held::<Hold<ManualClock>>::default();
+    let mut world = World::new(&setup.clock, &setup.timer);
+    world.start_task(wait!(waiters, held, 0, 1));
+    world.advance(800);
+    world.ends();
+    let task = world.start_task(wait!(waiters, held, 1, 1, Some(1_000)));
+    world.advance(400);
+    assert!(waiters.limiter().limiter().check("alice").unwrap().is_allowed());
+    end(&held);
+    world.run();
+    assert_eq!(world.ends(), [(task, Denied { retry_after: Some(800) }, 1_200)]);
+}
+
 /// One arrival, one question, and one charge.
 #[test]
 fn a_caller_that_has_to_wait_is_denied_once() {
