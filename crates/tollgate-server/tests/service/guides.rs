@@ -68,6 +68,14 @@ fn each_file_of_the_guide_limits_what_it_says() {
     assert_eq!([call("micro_usd", 19_999_999), call("micro_usd", 2), call("micro_usd", 1)], [200, 429, 200]);
     assert_eq!(call("tokens", 50_000), 200);
 
+    let both = start(section(MODELS, "Money"));
+    let [answer] = &played(section(MODELS, "Money"), &both)[..] else { panic!("a batch") };
+    assert!(answer["decisions"].as_array().is_some_and(|each| each.len() == 2), "{answer}");
+    assert!(
+        answer["decisions"].as_array().into_iter().flatten().all(|one| one["hold"].is_string()),
+        "{answer}"
+    );
+
     let tools = start(section(MODELS, "Each agent and tool"));
     let call = |tool: &str| reserve(&tools, &json!({ "agent": "a", "tool": tool }), 1).status;
     assert_eq!([call("search"), call("search"), call("search"), call("mail")], [200, 200, 429, 200]);

@@ -38,7 +38,7 @@ pub(crate) fn played(section: &str, server: &Server) -> Vec<Value> {
         let kept = command.strip_prefix("hold=$(");
         let asked = kept.map_or(command, |kept| kept.split(" | sed ").next().expect("a first part"));
         let asked = match &hold {
-            Some(hold) => asked.replace("'$hold'", hold),
+            Some(hold) => asked.replace("'\"$hold\"'", hold),
             None => asked.to_owned(),
         };
         let reply = Curl::parse(&asked).send(server);
