@@ -48,7 +48,9 @@ use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Re
 /// | [`Reserve`](HoldStep::Reserve), [`Look`](HoldStep::Look) | admitted, [nowhere](HoldPlace::Nowhere) | error | counted [here](HoldPlace::Process) |
 /// | [`Renew`](HoldStep::Renew), [`Settle`](HoldStep::Settle), [`Reset`](HoldStep::Reset) | error | error | error |
 ///
-/// Later steps on a hold belong to its place: see [`hold_in`](Store::hold_in).
+/// Later steps on a hold belong to its place: see [`hold_in`](Store::hold_in). A reservation that is repeated asks the
+/// store first, so one that was counted here is new to a store that answers again. Both then count, until this process's
+/// hold is settled or expires.
 ///
 /// The store below may be a `FallbackStore` as well. Its policy comes first, and this one decides about errors that it
 /// returns.
