@@ -26,13 +26,14 @@ use crate::{Answer, HoldAnswer, StoreError};
 
 /// The keeper of a process's holds: its task renews them as long as their guards live, and ends them after that.
 ///
-/// Clones are one keeper. One is enough for a process, whatever the number of limiters and stores. It needs its task:
-/// while nobody polls that, no hold is renewed, and a dropped guard frees its units only when the hold expires. A store
-/// that answers immediately, as one in memory does, frees them at once.
+/// Clones are one keeper. One is enough for a process, whatever the number of limiters over a store; give each shared
+/// store its own. It needs its task: while nobody polls that, no hold is renewed, and a dropped guard frees its units
+/// only when the hold expires. A store that answers immediately, as one in memory does, frees them at once.
 ///
 /// A hold is renewed after a third of its length at the latest, together with others that are due. If a renewal fails,
-/// it is tried again, up to the end of the length. The task waits for up to 64 answers of stores at a time, so a store
-/// that may have to wait needs a deadline.
+/// it is tried again, up to the end of the length. The task waits for up to 64 answers at a time, so a store that may
+/// have to wait needs a deadline. If all of them wait for one store that hangs, the holds of another store wait
+/// behind them, and may be lost.
 ///
 /// # Examples
 ///
