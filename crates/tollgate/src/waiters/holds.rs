@@ -21,6 +21,10 @@ use crate::{HoldStates, Key, QuotaState, Timestamp};
 /// [bound](Self::max_pause), and is shortened by a random part, so that processes do not ask all at the same time. If
 /// quotas deny it, it waits for their `retry_after`. What can never pass is denied at once.
 ///
+/// Over a shared store, each process asks for each key that is waited for, whatever the number of waiters: first after 25
+/// to 50 milliseconds, and one to two times a second once the first waiter has waited for some seconds. If that is too
+/// much for many keys, set a longer bound; units that other processes free are then found later.
+///
 /// The timer is the caller's: pass `tokio::time::sleep`, for example. Threads pass
 /// [`blocking::sleep`](crate::blocking::sleep), and wait in [`blocking::block_on`](crate::blocking::block_on).
 ///
