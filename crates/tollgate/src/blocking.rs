@@ -42,7 +42,23 @@ thread_local! {
 ///
 /// A future that waits for something of a runtime needs that runtime: see the [module](self).
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    block_parked(future, || {
+        let first_end = ALARMS.with_borrow(|alarms| alarms.first_key_value().map(|((end, _), _)| *end));
+        match first_end {
+            // Rounded up, because the clock has whole milliseconds.
+            Some(end) => thread::park_timeout(end.since(SystemClock.steady_now()) + Duration::from_millis(1)),
+            None => thread::park(),
+        }
+    })
+}
+
+/// Runs the future on this thread, which `park` parks while the future waits.
+pub(crate) fn block_parked<F: Future>(future: F, park: impl Fn()) -> F::Output {
     let mut future = pin!(future);
+    // A future that does not wait allocates no waker.
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return output;
+    }
     let unpark = Arc::new(UnparkWaker { thread: thread::current(), is_woken: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
@@ -54,14 +70,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
             return output;
         }
         // A future that ran inside this one may have been unparked in its place.
-        if unpark.is_woken.load(Ordering::Acquire) {
-            continue;
-        }
-        let first_end = ALARMS.with_borrow(|alarms| alarms.first_key_value().map(|((end, _), _)| *end));
-        match first_end {
-            // Rounded up, because the clock has whole milliseconds.
-            Some(end) => thread::park_timeout(end.since(SystemClock.steady_now()) + Duration::from_millis(1)),
-            None => thread::park(),
+        if !unpark.is_woken.load(Ordering::Acquire) {
+            park();
         }
     }
 }

@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::fmt;
 use std::future::{poll_fn, ready};
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use super::{WaitError, Waiters};
+use crate::blocking::block_parked;
 use crate::{Clock, Decision, Key, Limiter, MemoryStore};
 
 /// The timer of [`Waiters`] that block their threads.
@@ -101,35 +100,10 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, BlockingTimer<B>> {
             alarm.set(Some(end));
             poll_fn(move |_| if now() < end { Poll::Pending } else { Poll::Ready(()) })
         };
-        block_on(self.wait(key, cost, longest, sleep, set_alarm), || match alarm.get() {
+        block_parked(self.wait(key, cost, longest, sleep, set_alarm), || match alarm.get() {
             Some(end) => thread::park_timeout(end.since(now())),
             None => thread::park(),
         })
-    }
-}
-
-/// Runs the future on this thread, which is parked while it waits for its turn.
-fn block_on<F: Future>(future: F, park: impl Fn()) -> F::Output {
-    let mut future = pin!(future);
-    // A call that does not wait allocates no waker.
-    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        return output;
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return output;
-        }
-        park();
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }
 

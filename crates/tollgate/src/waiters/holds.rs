@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::future::{pending, poll_fn};
-use std::hash::{BuildHasher, RandomState};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use super::WaitError;
+use super::jitter::Jitter;
 use super::queue::{Place, Queue};
 use super::source::{HoldSource, WaitStanding};
 use crate::{HoldStates, Key, QuotaState, Timestamp};
@@ -71,9 +71,7 @@ pub struct HoldWaiters<L, T> {
     limiter: L,
     sleep: T,
     max_pause: Duration,
-    /// Jitter is made of hashes of a counter: its keys are random, and no better randomness is needed.
-    random: RandomState,
-    pauses: AtomicU64,
+    jitter: Jitter,
     queue: Queue<HoldStates>,
 }
 
@@ -95,8 +93,7 @@ where
             limiter,
             sleep,
             max_pause: Duration::from_secs(1),
-            random: RandomState::new(),
-            pauses: AtomicU64::new(0),
+            jitter: Jitter::default(),
             queue: Queue::new(10_000),
         }
     }
@@ -215,12 +212,12 @@ where
             }
             place.pauses(states, Timestamp::EPOCH);
             let have_quotas_room = AtomicBool::new(false);
-            let length = wait.unwrap_or_else(|| pause - self.jitter(pause / 2));
+            let length = wait.unwrap_or_else(|| pause - self.jitter.up_to(pause / 2));
             let again = pin!(async {
                 (self.sleep)(length).await;
                 if wait.is_some() {
                     have_quotas_room.store(true, Ordering::Relaxed);
-                    (self.sleep)(self.jitter((length / 10).min(LONGEST_JITTER))).await;
+                    (self.sleep)(self.jitter.up_to((length / 10).min(LONGEST_JITTER))).await;
                 }
             });
             let freed = async {
@@ -239,14 +236,6 @@ where
             }
             pause = (pause * 2).min(self.max_pause);
         }
-    }
-
-    /// Returns a random time up to this.
-    fn jitter(&self, most: Duration) -> Duration {
-        let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-        // Relaxed: all that matters is that no two pauses get the same number.
-        let random = self.random.hash_one(self.pauses.fetch_add(1, Ordering::Relaxed));
-        Duration::from_nanos(((u128::from(random) * (u128::from(most) + 1)) >> 64) as u64)
     }
 }
 

@@ -6,20 +6,21 @@
 
 mod blocking;
 mod holds;
+mod jitter;
 mod queue;
 mod source;
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
 
 pub use self::blocking::BlockingTimer;
 pub use self::holds::HoldWaiters;
+use self::jitter::Jitter;
 use self::queue::{Overdue, Queue};
 pub use self::source::HoldSource;
+use self::source::never_charged;
 use crate::decision::CounterList;
 use crate::{Decision, Key, QuotaStates, SharedLimiter, Store, StoreError, Timestamp};
 
@@ -86,9 +87,7 @@ pub struct Waiters<S, T> {
     limiter: SharedLimiter<S>,
     sleep: T,
     max_jitter: Duration,
-    /// Jitter is made of hashes of a counter: its keys are random, and no better randomness is needed.
-    random: RandomState,
-    pauses: AtomicU64,
+    jitter: Jitter,
     queue: Queue<QuotaStates>,
 }
 
@@ -182,8 +181,7 @@ impl<S, T> Waiters<S, T> {
             limiter,
             sleep,
             max_jitter: Duration::from_millis(100),
-            random: RandomState::new(),
-            pauses: AtomicU64::new(0),
+            jitter: Jitter::default(),
             queue: Queue::new(10_000),
         }
     }
@@ -231,7 +229,7 @@ impl<S: Store, T> Waiters<S, T> {
         let mut arrived = Timestamp::EPOCH;
         let (place, mut denial);
         // A cost that can never pass does not queue.
-        let joined = if self.never_passes(cost) { None } else { self.queue.join(&key)? };
+        let joined = if never_charged(self.limiter.quotas(), cost) { None } else { self.queue.join(&key)? };
         if let Some(joined) = joined {
             // Join the queue before the peek, so that nobody gets in front meanwhile.
             place = joined;
@@ -283,20 +281,8 @@ impl<S: Store, T> Waiters<S, T> {
         let state = counted.decided()?;
         let wait = state.retry_after()?;
         let longest = deadline.map_or(Duration::MAX, |deadline| deadline.since(state.now()));
-        (wait <= longest).then(|| wait.saturating_add(self.jitter(wait)).min(longest))
-    }
-
-    fn jitter(&self, wait: Duration) -> Duration {
-        let most = self.max_jitter.min(wait / 10).as_nanos();
-        let most = u64::try_from(most).unwrap_or(u64::MAX);
-        // Relaxed: all that matters is that no two pauses get the same number.
-        let random = self.random.hash_one(self.pauses.fetch_add(1, Ordering::Relaxed));
-        // The high half of the product is spread evenly enough over 0..=most.
-        Duration::from_nanos(((u128::from(random) * (u128::from(most) + 1)) >> 64) as u64)
-    }
-
-    fn never_passes(&self, cost: u32) -> bool {
-        self.limiter.quotas().iter().any(|quota| u64::from(cost.max(1)) > quota.quota().limit())
+        (wait <= longest)
+            .then(|| wait.saturating_add(self.jitter.up_to(self.max_jitter.min(wait / 10))).min(longest))
     }
 
     fn decision<'a>(&'a self, key: Key<'a>, counted: QuotaStates) -> Decision<'a> {

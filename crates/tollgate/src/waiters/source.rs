@@ -140,6 +140,10 @@ fn standing(reason: Option<Reason>, retry_after: Option<Duration>) -> WaitStandi
 
 fn never_fits(units: u32, in_flight: Option<&PolicyInFlight>, quotas: &[PolicyQuota], cost: u32) -> bool {
     let most = |in_flight: &PolicyInFlight| in_flight.in_flight().limit().min(InFlight::MAX_UNITS);
-    in_flight.is_some_and(|in_flight| units.max(1) > most(in_flight))
-        || quotas.iter().any(|quota| u64::from(cost.max(1)) > quota.quota().limit())
+    in_flight.is_some_and(|in_flight| units.max(1) > most(in_flight)) || never_charged(quotas, cost)
+}
+
+/// Returns whether a cost can never be charged.
+pub(super) fn never_charged(quotas: &[PolicyQuota], cost: u32) -> bool {
+    quotas.iter().any(|quota| u64::from(cost.max(1)) > quota.quota().limit())
 }
