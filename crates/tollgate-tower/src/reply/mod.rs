@@ -44,7 +44,7 @@ struct InFlightDenial<'a> {
     reason: &'a str,
     policy: &'a str,
     limit: u32,
-    live: u32,
+    held: u32,
 }
 
 /// Returns whether a request expects a gRPC reply.
@@ -80,8 +80,8 @@ pub(crate) fn in_flight(request: &HeaderMap, policy: &str, state: InFlightState)
         return grpc::reply(grpc::code(status), &problem.detail, None);
     }
     let reason = if may_pass { "in_flight_exceeded" } else { "cost_exceeds_limit" };
-    let (limit, live) = (state.limit(), state.live());
-    let body = InFlightDenial { problem, status: status.as_u16(), reason, policy, limit, live };
+    let (limit, held) = (state.limit(), state.live());
+    let body = InFlightDenial { problem, status: status.as_u16(), reason, policy, limit, held };
     let mut reply = self::problem(status, &body);
     if may_pass {
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));

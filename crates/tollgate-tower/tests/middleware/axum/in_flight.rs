@@ -65,7 +65,7 @@ async fn a_request_is_in_flight_until_its_body_has_ended() {
         "reason": "in_flight_exceeded",
         "policy": "default",
         "limit": 1,
-        "live": 1,
+        "held": 1,
     });
     assert_eq!(denied.json(), body);
 
