@@ -28,11 +28,7 @@ impl OutageLog {
     pub(crate) fn note(&self, decided: &RequestOutcome) {
         match decided {
             RequestOutcome::Failed(error) => self.note_error(error),
-            decided => {
-                if let Some(counted) = decided.counted() {
-                    self.decided(counted);
-                }
-            }
+            decided => self.counted_by(decided.source()),
         }
     }
 
@@ -56,7 +52,12 @@ impl OutageLog {
     /// Notes a decision. All its states have one source, because they come from one step.
     #[inline]
     pub(crate) fn decided(&self, counted: &QuotaStates) {
-        match counted.first().map(QuotaState::source) {
+        self.counted_by(counted.first().map(QuotaState::source));
+    }
+
+    #[inline]
+    fn counted_by(&self, source: Option<Source>) {
+        match source {
             Some(Source::Store) => {
                 self.outages.answered(|line| line.log(Some(&self.rule)));
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 #[cfg(feature = "policy")]
 use tollgate::KeptHold;
-use tollgate::{QuotaStates, StoreError};
+use tollgate::{QuotaState, QuotaStates, Source, StoreError};
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyDecision;
 use tollgate_wire::body::{DenialBody, DenialProblem};
@@ -112,9 +112,8 @@ impl DenialCause {
             }
             #[cfg(feature = "policy")]
             Self::Policies(decision, own_headers) => {
-                let is_limited = decision.counted().is_some() || decision.in_flight().next().is_some();
                 own_headers.write_decision(decision, headers);
-                is_limited.then_some(own_headers)
+                is_limited(decision).then_some(own_headers)
             }
         }
     }
@@ -138,17 +137,20 @@ impl DenialCause {
 }
 
 impl RequestOutcome {
-    /// The counts behind the decision, unless the store was full.
-    pub(crate) fn counted(&self) -> Option<&QuotaStates> {
-        match self {
+    /// The source of the counts behind the decision; `None` if there are none, or the store was full.
+    pub(crate) fn source(&self) -> Option<Source> {
+        let counted = match self {
             #[cfg(feature = "policy")]
-            Self::Allowed(AdmittedRequest { decision: Some(decision), .. }) if decision.is_without_room() => {
-                None
+            Self::Allowed(AdmittedRequest { decision: Some(decision), .. })
+            | Self::Denied(_, DenialCause::Policies(decision, _)) => {
+                let is_counted = is_limited(decision) && !decision.is_without_room();
+                return is_counted.then(|| decision.source());
             }
-            Self::Allowed(allowed) => allowed.counted.as_ref(),
-            Self::Denied(_, by) => Some(by.quotas()?.0),
-            _ => None,
-        }
+            Self::Allowed(allowed) => allowed.counted.as_ref()?,
+            Self::Denied(_, by) => by.quotas()?.0,
+            _ => return None,
+        };
+        counted.first().map(QuotaState::source)
     }
 
     /// Returns the units of the request that may be given back.
@@ -170,4 +172,10 @@ impl RequestOutcome {
             Fault::Setup => Self::Setup(SetupWarning::NoIdentityBySetup),
         }
     }
+}
+
+/// Returns whether any limit applied.
+#[cfg(feature = "policy")]
+pub(crate) fn is_limited(decision: &PolicyDecision) -> bool {
+    decision.counted().is_some() || decision.in_flight().next().is_some()
 }

@@ -14,7 +14,7 @@ use crate::attributes::{AttributeError, AttributeSources, KnownValues, RequestVi
 use crate::engine::AnyPolicyEngine;
 use crate::head::Head;
 use crate::key::MissingIdentity;
-use crate::outcome::{AdmittedRequest, DenialCause, PendingDecision, RequestOutcome, UnitHandling};
+use crate::outcome::{AdmittedRequest, DenialCause, PendingDecision, RequestOutcome, UnitHandling, is_limited};
 use crate::policy_units::PolicyUnits;
 use crate::reservation::HeldReceipt;
 use crate::warning::SetupWarning;
@@ -161,8 +161,7 @@ impl<S: Store, C: Clock> LimiterWithSources<S, C> {
         Ok(match checked {
             Ok(decision) if decision.is_allowed() => {
                 let counted = decision.counted().cloned();
-                let is_limited = counted.is_some() || decision.in_flight().next().is_some();
-                let own_headers = is_limited.then(|| self.headers.of(&decision));
+                let own_headers = is_limited(&decision).then(|| self.headers.of(&decision));
                 let gives_back = handling.may_give_back() && counted.is_some();
                 let taken = gives_back.then(|| HeldReceipt::boxed(&self.store, decision.receipt()));
                 RequestOutcome::Allowed(AdmittedRequest {

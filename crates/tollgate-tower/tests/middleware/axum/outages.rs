@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::routing::get as on_get;
 use tollgate::{
-    Answer, AnswerError, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, QuotaStates,
-    SharedLimiter, Step, StepDeadline, Store, StoreError,
+    Answer, AnswerError, FallbackStore, HoldKeeper, Limiter, LocalShare, MemoryStore, OnStoreFailure,
+    QuotaStates, SharedLimiter, Step, StepDeadline, Store, StoreError,
 };
 use tollgate_policy::{Config, PolicyLimiter, WhenFull};
 use tollgate_testkit::{FaultyStore, StoreFault, Unreachable};
@@ -74,6 +74,16 @@ fn policies(store: Shared, on_failure: &str) -> Rule {
     Rule::policies(&Arc::new(limiter), AttributeSources::new().with("ip", PeerAddress::new()))
 }
 
+/// No quota tells where the store's answer came from.
+fn in_flight(store: Shared, on_failure: &str) -> Rule {
+    let limits = format!("policies: [{{ name: a, key: global, quotas: [9~in_flight], {on_failure} }}]");
+    let policies = Config::parse("limits.yaml", &limits).unwrap().into_policies();
+    let limiter = Arc::new(PolicyLimiter::new(store, policies, "limits.yaml"));
+    let (keeper, task) = HoldKeeper::new(tokio::time::sleep);
+    tokio::spawn(task);
+    Rule::policies(&limiter, AttributeSources::new()).keeper(&keeper)
+}
+
 fn app(rule: Rule) -> Router {
     let layer = RateLimitLayer::builder(rule).build().unwrap();
     Router::new().route("/", on_get(|| async {})).layer(layer)
@@ -85,7 +95,7 @@ async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
     let by_rule = "the store does not answer: `Rule::on_store_error` decides rule=\"RULE\" \
                    error=\"the store at 10.0.0.1:6379 could not count: the store cannot be reached\"";
     let by_fallback = "the fallback decided on a request rule=\"RULE\"";
-    let rules: [(Of, &str, &str); 6] = [
+    let rules: [(Of, &str, &str); 8] = [
         (rule, by_rule, "search"),
         (|store| rule(store).on_store_error(OnStoreError::Admit), by_rule, "search"),
         (|store| rule(FallbackStore::new(store, OnStoreFailure::Open)), by_fallback, "search"),
@@ -96,6 +106,8 @@ async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
         ),
         (|store| policies(store, "closed"), by_rule, "limits.yaml"),
         (|store| policies(store, "open"), by_fallback, "limits.yaml"),
+        (|store| in_flight(store, "on_store_failure: closed"), by_rule, "limits.yaml"),
+        (|store| in_flight(store, "on_store_failure: open"), by_fallback, "limits.yaml"),
     ];
     for (of, gone, name) in rules {
         let gone = gone.replace("RULE", name);
