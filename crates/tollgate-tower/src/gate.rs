@@ -111,7 +111,11 @@ impl Gate {
                 return Ok(AdmittedRequest::default());
             }
             RequestOutcome::Failed(error) if self.trouble(&error) == OnStoreError::Admit => {
-                return Ok(AdmittedRequest::default());
+                return Ok(AdmittedRequest {
+                    #[cfg(feature = "policy")]
+                    is_undecided: true,
+                    ..AdmittedRequest::default()
+                });
             }
             RequestOutcome::Denied(status, by) => self.denied(head, status, &by),
             RequestOutcome::Missing(what) => reply::missing(headers, &what, &self.on_missing),

@@ -63,6 +63,9 @@ pub(crate) struct AdmittedRequest {
     /// What it holds while it is in flight.
     #[cfg(feature = "policy")]
     pub(crate) hold: Option<Box<KeptHold>>,
+    /// Whether it is admitted although the store could not decide.
+    #[cfg(feature = "policy")]
+    pub(crate) is_undecided: bool,
 }
 
 /// The denial of a request, with its headers.

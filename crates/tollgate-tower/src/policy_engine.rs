@@ -14,7 +14,9 @@ use crate::attributes::{AttributeError, AttributeSources, KnownValues, RequestVi
 use crate::engine::AnyPolicyEngine;
 use crate::head::Head;
 use crate::key::MissingIdentity;
-use crate::outcome::{AdmittedRequest, DenialCause, PendingDecision, RequestOutcome, UnitHandling, is_limited};
+use crate::outcome::{
+    AdmittedRequest, DenialCause, PendingDecision, RequestOutcome, UnitHandling, is_limited,
+};
 use crate::policy_units::PolicyUnits;
 use crate::reservation::HeldReceipt;
 use crate::warning::SetupWarning;
@@ -136,7 +138,10 @@ impl<S: Store + 'static, C: Clock + 'static> PolicyEngine<S, C> {
         let decided = by.decided(checked, &known, &UnitHandling::ForGood);
         match (decided, units.hold()) {
             (Ok(RequestOutcome::Allowed(allowed)), Some(hold)) => {
-                kept.admitted(hold.length());
+                match hold.place() {
+                    HoldPlace::Nowhere => kept.uncounted(),
+                    HoldPlace::Store | HoldPlace::Process => kept.admitted(hold.length()),
+                }
                 Ok(RequestOutcome::Allowed(AdmittedRequest { hold: Some(Box::new(kept)), ..allowed }))
             }
             (decided, _) => {
@@ -169,7 +174,7 @@ impl<S: Store, C: Clock> LimiterWithSources<S, C> {
                     own_headers,
                     decision: Some(Box::new(decision)),
                     taken,
-                    hold: None,
+                    ..AdmittedRequest::default()
                 })
             }
             Ok(decision) => self.denied(decision),

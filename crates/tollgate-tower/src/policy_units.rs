@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use tollgate::{
-    Answer, AnswerError, Clock, HoldAnswer, HoldEnding, HoldId, HoldPlace, KeeperFuture, RenewableHold,
-    Store, StoreError,
+    Answer, AnswerError, Clock, HoldAnswer, HoldEnding, HoldId, KeeperFuture, RenewableHold, Store,
+    StoreError,
 };
 use tollgate_policy::{
     AskedHold, CheckError, PolicyDecision, PolicyHold, PolicyLimiter, PolicySet, RenewAnswer, ReserveAnswer,
@@ -49,9 +49,9 @@ where
         }
     }
 
-    /// Returns the hold, if there is something to renew and to end.
+    /// Returns the hold, if there is one.
     pub(crate) fn hold(&self) -> Option<&PolicyHold> {
-        self.hold.get()?.as_ref().filter(|hold| hold.place() != HoldPlace::Nowhere)
+        self.hold.get()?.as_ref()
     }
 
     async fn renewed(&self) -> Result<HoldAnswer, StoreError> {

@@ -29,7 +29,7 @@ use crate::key::BoxFuture;
 pub struct RequestHold(Arc<RequestUnits>);
 
 struct RequestUnits {
-    /// `None` once it has ended.
+    /// `None` if nothing counts it, and once it has ended.
     hold: Option<Box<dyn AnyHold>>,
     cost: Mutex<Option<u32>>,
     /// That of an outer layer: the extensions have room for only one.
@@ -50,6 +50,13 @@ pub(crate) trait AnyHold: Send + Sync {
 impl RequestHold {
     pub(crate) fn new(hold: impl AnyHold + 'static, outer: Option<Self>) -> Self {
         Self(Arc::new(RequestUnits { hold: Some(Box::new(hold)), cost: Mutex::new(None), outer }))
+    }
+
+    /// A hold that nothing counts, as of a request that is admitted although the store could not be asked. If an outer
+    /// layer holds units, its hold is left.
+    pub(crate) fn uncounted(outer: Option<&Self>) -> Self {
+        let nothing = || RequestUnits { hold: None, cost: Mutex::new(None), outer: None };
+        outer.cloned().unwrap_or_else(|| Self(Arc::new(nothing())))
     }
 
     /// Sets the actual cost of the request, which is settled when the request ends: units above it are given back, and

@@ -58,6 +58,11 @@ impl ResponseWork {
             return Self::holding(gate, *decision, own_headers, *hold, extensions);
         }
         #[cfg(feature = "policy")]
+        if allowed.is_undecided && gate.keeper.is_some() {
+            // The handler may ask for it.
+            extensions.insert(RequestHold::uncounted(extensions.get()));
+        }
+        #[cfg(feature = "policy")]
         if let Some(decision) =
             allowed.decision.filter(|_| gate.settings.handler_data == HandlerData::Decisions)
         {

@@ -160,8 +160,8 @@ impl<C: Clock> InFlightLayer<C> {
         Self { setup: Arc::new(Setup { on_invalid, ..self.setup.copy() }) }
     }
 
-    /// Sets the answer while a shared store fails; 503 by default. A request that is admitted has no
-    /// [`RequestHold`](crate::RequestHold).
+    /// Sets the answer while a shared store fails; 503 by default. Nothing counts the
+    /// [`RequestHold`](crate::RequestHold) of a request that is admitted.
     #[must_use]
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         Self { setup: Arc::new(Setup { on_store_error, ..self.setup.copy() }) }

@@ -117,7 +117,7 @@ impl<C: Clock + 'static> Setup<C> {
         };
         let decision = match limiter.hold_cost(key, self.cost.of(head)) {
             Ok(decision) => decision,
-            Err(full) => return self.failed(head.headers(), &full.into()),
+            Err(full) => return self.failed(head, &full.into()),
         };
         let (state, counted) =
             (decision.in_flight(), decision.quotas().map(|quotas| quotas.quotas().clone()));
@@ -139,7 +139,7 @@ impl<C: Clock + 'static> Setup<C> {
         };
         let decision = match limiter.hold_cost(key, self.cost.of(head)).await {
             Ok(decision) => decision,
-            Err(error) => return self.failed(head.headers(), &error),
+            Err(error) => return self.failed(head, &error),
         };
         let (state, counted) =
             (decision.in_flight(), decision.quotas().map(|quotas| quotas.quotas().clone()));
@@ -199,16 +199,17 @@ impl<C: Clock + 'static> Setup<C> {
     }
 
     #[cold]
-    fn failed(&self, headers: &HeaderMap, error: &StoreError) -> HoldRuling {
+    fn failed(&self, head: Head<'_>, error: &StoreError) -> HoldRuling {
         self.outages.note_error(error);
         match error {
             StoreError::Trouble { .. } if self.on_store_error == OnStoreError::Admit => {
-                return Ok(InFlightRequest::default());
+                let hold = RequestHold::uncounted(head.extensions().get());
+                return Ok(InFlightRequest { hold: Some(hold), told: None });
             }
             StoreError::Uncountable(_) => self.warnings.give(SetupWarning::Uncountable),
             StoreError::Trouble { .. } | StoreError::Full => {}
         }
-        Err(Box::new(reply::store_error(headers, error)))
+        Err(Box::new(reply::store_error(head.headers(), error)))
     }
 }
 

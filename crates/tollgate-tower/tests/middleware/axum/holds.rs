@@ -181,6 +181,8 @@ async fn a_store_that_fails_refuses_or_admits() {
         (StatusCode::SERVICE_UNAVAILABLE, &"store_unavailable".into())
     );
     assert_eq!(get(admitting, "/").await.status, StatusCode::OK);
+    // Its handler has a hold that nothing counts.
+    assert_eq!(get(admitting, "/cost/7").await.status, StatusCode::OK);
     setup.store.end();
     assert_eq!(setup.counts(), (0, 0));
     assert_eq!(get(refusing, "/").await.status, StatusCode::OK);

@@ -15,17 +15,22 @@ use tokio::sync::mpsc as channel;
 use tollgate::{HoldKeeper, ManualClock, MemoryStore};
 use tollgate_policy::{Attributes, Config, PolicyLimiter};
 use tollgate_testkit::{FaultyStore, StoreFault};
-use tollgate_tower::{AttributeSources, BuildError, RateLimitLayer, RequestHold, Rule, SetupWarning};
+use tollgate_tower::{
+    AttributeSources, BuildError, OnStoreError, RateLimitLayer, RequestHold, Rule, SetupWarning,
+};
 
 use crate::support::{PATIENCE, connect, get, send, serve, until};
 
 type Store = FaultyStore<MemoryStore<ManualClock>>;
 
 /// A request of `/tokens` costs tokens, and one of `/streams` none; both are in flight. One of `/plain` is neither.
+/// During an outage, one of `/strict` is refused; the policy sets a part of its cost.
 const POLICIES: &str = "
 policies:
   - { name: tokens, match: { path: /tokens }, key: global, quotas: [100/1d@first_hit, 1~in_flight:30s] }
   - { name: streams, match: { path: /streams }, key: global, quotas: [1~in_flight] }
+  - { name: strict, match: { path: /strict }, key: global, quotas: [90/1d@first_hit, 1~in_flight:30s], on_store_failure: closed }
+  - { name: strict-calls, match: { path: /strict }, key: global, cost: 3, quotas: [80/1d@first_hit], on_store_failure: closed }
   - { name: plain, match: { path: /plain }, key: global, quotas: [5/1d@first_hit] }
 ";
 
@@ -148,6 +153,27 @@ async fn some_responses_give_back_their_cost() {
     setup.until_counts("/tokens", (0, 0)).await;
     assert_eq!(send(address, "POST /tokens", &[]).await.status, StatusCode::OK);
     setup.until_counts("/tokens", (0, 10)).await;
+}
+
+/// Handlers that ask for their hold got none, and so their requests 500.
+#[tokio::test]
+async fn a_request_that_is_admitted_during_an_outage_has_a_hold_that_nothing_counts() {
+    let setup = setup();
+    let admitting = setup.rule().cost(10).on_store_error(OnStoreError::Admit);
+    let layer = RateLimitLayer::builder(admitting).build().unwrap();
+    let app = Router::new()
+        .route("/tokens", on_get(costs_seven))
+        .route("/streams", on_get(costs_seven))
+        .route("/strict", on_get(costs_seven));
+    let address = serve(app.layer(layer)).await;
+    setup.store.begin(StoreFault::unreachable());
+    for path in ["/tokens", "/streams", "/strict"] {
+        assert_eq!(get(address, path).await.status, StatusCode::OK, "{path}");
+    }
+    setup.store.end();
+    for path in ["/tokens", "/streams"] {
+        assert_eq!(setup.counts(path).await, (0, 0), "{path}");
+    }
 }
 
 #[tokio::test]
