@@ -31,15 +31,16 @@ pub struct RequestHold(Arc<RequestUnits>);
 struct RequestUnits {
     /// `None` if nothing counts it, and once it has ended.
     hold: Option<Box<dyn AnyHold>>,
-    cost: Mutex<Option<u32>>,
+    /// `None` if it ends as if it were dropped.
+    ending: Mutex<Option<HoldEnding>>,
     /// That of an outer layer: the extensions have room for only one.
     outer: Option<RequestHold>,
 }
 
 /// A hold of any limiter.
 pub(crate) trait AnyHold: Send + Sync {
-    /// Ends it without waiting, at this cost if there is one.
-    fn end(self: Box<Self>, cost: Option<u32>);
+    /// Ends it without waiting.
+    fn end(self: Box<Self>, ending: HoldEnding);
 
     fn is_lost(&self) -> bool;
 
@@ -49,13 +50,13 @@ pub(crate) trait AnyHold: Send + Sync {
 
 impl RequestHold {
     pub(crate) fn new(hold: impl AnyHold + 'static, outer: Option<Self>) -> Self {
-        Self(Arc::new(RequestUnits { hold: Some(Box::new(hold)), cost: Mutex::new(None), outer }))
+        Self(Arc::new(RequestUnits { hold: Some(Box::new(hold)), ending: Mutex::new(None), outer }))
     }
 
     /// A hold that nothing counts, as of a request that is admitted although the store could not be asked. If an outer
     /// layer holds units, its hold is left.
     pub(crate) fn uncounted(outer: Option<&Self>) -> Self {
-        let nothing = || RequestUnits { hold: None, cost: Mutex::new(None), outer: None };
+        let nothing = || RequestUnits { hold: None, ending: Mutex::new(None), outer: None };
         outer.cloned().unwrap_or_else(|| Self(Arc::new(nothing())))
     }
 
@@ -64,11 +65,21 @@ impl RequestHold {
     ///
     /// If two layers hold units of the request, it is the cost of both.
     pub fn set_cost(&self, cost: u32) {
-        // Nothing panics under the lock.
-        *self.0.cost.lock().unwrap_or_else(PoisonError::into_inner) = Some(cost);
+        self.end_as(HoldEnding::Settle(cost));
         if let Some(outer) = &self.0.outer {
             outer.set_cost(cost);
         }
+    }
+
+    /// Gives back what this layer has charged when the request ends. That of an outer layer stays.
+    #[cfg(feature = "policy")]
+    pub(crate) fn give_back(&self) {
+        self.end_as(HoldEnding::GiveBack);
+    }
+
+    fn end_as(&self, ending: HoldEnding) {
+        // Nothing panics under the lock.
+        *self.0.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending);
     }
 
     /// Returns whether the units are lost: they were reset, or a shared store could not be told in time that they are
@@ -91,18 +102,21 @@ impl RequestHold {
 
 impl Drop for RequestUnits {
     fn drop(&mut self) {
-        let cost = *self.cost.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hold) = self.hold.take() {
-            hold.end(cost);
+        let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // Without an ending, dropping it ends it.
+        if let (Some(hold), Some(ending)) = (self.hold.take(), ending) {
+            hold.end(ending);
         }
     }
 }
 
 impl<C: Clock> AnyHold for Hold<C> {
-    fn end(self: Box<Self>, cost: Option<u32>) {
-        if let Some(cost) = cost {
+    fn end(self: Box<Self>, ending: HoldEnding) {
+        match ending {
+            HoldEnding::Keep => {}
+            HoldEnding::GiveBack => drop(self.release()),
             // Without room for a counter, missing units are not charged. No caller can get the error.
-            let _ = self.settle(cost);
+            HoldEnding::Settle(cost) => drop(self.settle(cost)),
         }
     }
 
@@ -116,10 +130,8 @@ impl<C: Clock> AnyHold for Hold<C> {
 }
 
 impl AnyHold for SharedHold {
-    fn end(mut self: Box<Self>, cost: Option<u32>) {
-        if let Some(cost) = cost {
-            self.on_drop(HoldEnding::Settle(cost));
-        }
+    fn end(mut self: Box<Self>, ending: HoldEnding) {
+        self.on_drop(ending);
     }
 
     fn is_lost(&self) -> bool {
@@ -132,10 +144,8 @@ impl AnyHold for SharedHold {
 }
 
 impl AnyHold for KeptHold {
-    fn end(mut self: Box<Self>, cost: Option<u32>) {
-        if let Some(cost) = cost {
-            self.on_drop(HoldEnding::Settle(cost));
-        }
+    fn end(mut self: Box<Self>, ending: HoldEnding) {
+        self.on_drop(ending);
     }
 
     fn is_lost(&self) -> bool {

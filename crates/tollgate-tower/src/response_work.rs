@@ -203,7 +203,7 @@ impl ResponseWork {
                 let hold = work.hold.take()?;
                 work.gate.refund_if.as_deref().filter(|refund_if| refund_if(response))?;
                 // The body of the response has it as well, and ends it.
-                hold.set_cost(0);
+                hold.give_back();
                 None
             }
             Self::Both(both) => {

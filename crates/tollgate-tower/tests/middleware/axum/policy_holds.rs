@@ -12,14 +12,16 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Frame;
 use tokio::sync::mpsc as channel;
-use tollgate::{HoldKeeper, ManualClock, MemoryStore};
+use tollgate::{HoldKeeper, InFlight, Key, Limiter, ManualClock, MemoryStore};
 use tollgate_policy::{Attributes, Config, PolicyLimiter};
 use tollgate_testkit::{FaultyStore, StoreFault};
+use tollgate_tower::key::Global;
 use tollgate_tower::{
-    AttributeSources, BuildError, OnStoreError, RateLimitLayer, RequestHold, Rule, SetupWarning,
+    AttributeSources, BuildError, InFlightLayer, OnStoreError, RateLimitLayer, RequestHold, Rule,
+    SetupWarning,
 };
 
-use crate::support::{PATIENCE, connect, get, send, serve, until};
+use crate::support::{PATIENCE, a_day, connect, get, send, serve, until};
 
 type Store = FaultyStore<MemoryStore<ManualClock>>;
 
@@ -153,6 +155,24 @@ async fn some_responses_give_back_their_cost() {
     setup.until_counts("/tokens", (0, 0)).await;
     assert_eq!(send(address, "POST /tokens", &[]).await.status, StatusCode::OK);
     setup.until_counts("/tokens", (0, 10)).await;
+}
+
+/// The inner layer gives back its own charge, and not that of the layer around it.
+#[tokio::test]
+async fn a_refund_is_that_of_its_own_layer() {
+    let setup = setup();
+    let rule = setup.rule().cost(10).refund_if(|response| response.status.is_server_error());
+    let outer = Limiter::builder("outer").quota(a_day(100));
+    let outer = outer.build_in_flight(InFlight::new(4).unwrap(), MemoryStore::new()).unwrap();
+    let failing = || async { (StatusCode::INTERNAL_SERVER_ERROR, "sorry") };
+    let app = Router::new().route("/tokens", on_get(failing));
+    let app = app.layer(RateLimitLayer::builder(rule).build().unwrap());
+    let address = serve(app.layer(InFlightLayer::with_limiter(outer.clone(), Global).cost(20))).await;
+    assert_eq!(get(address, "/tokens").await.status, StatusCode::INTERNAL_SERVER_ERROR);
+    setup.until_counts("/tokens", (0, 0)).await;
+    let everybody = || Key::parts(std::iter::empty::<Key<'_>>());
+    until(|| outer.peek(everybody()).live() == 0).await;
+    assert_eq!(outer.limiter().peek(everybody()).unwrap().used(), 20);
 }
 
 /// Handlers that ask for their hold got none, and so their requests 500.
