@@ -3,7 +3,8 @@
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -34,8 +35,13 @@ struct Outcome {
 
 impl Jobs {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(flags: &[&str]) -> Self {
         let folder = Folder::new();
-        let server = Server::start(&["--config", &folder.write("p.yaml", POLICIES)]);
+        let config = folder.write("p.yaml", POLICIES);
+        let server = Server::start(&[&["--config", &config], flags].concat());
         Self { server, _folder: folder }
     }
 
@@ -68,7 +74,7 @@ impl Jobs {
     }
 
     /// Starts a shell, and waits until it says something.
-    fn begin(&self, flags: &[&str], script: &str) -> (Child, BufReader<impl Read>) {
+    fn begin(&self, flags: &[&str], script: &str) -> (Child, BufReader<ChildStdout>) {
         let mut command = self.hold(flags, &["sh", "-c", script]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
         let mut said = BufReader::new(child.stdout.take().expect("its output"));
@@ -206,6 +212,55 @@ fn the_command_gets_sigterm_when_the_service_does_not_answer_for_the_length() {
     assert_eq!(outcome.status, Some(143), "{outcome:?}");
     assert!(outcome.complained.contains("did not renew the hold"), "{outcome:?}");
     assert!(outcome.complained.contains("was not settled"), "{outcome:?}");
+}
+
+/// A service without `--hold-secret-file` does not know its holds after a restart. The command got SIGTERM for no reason
+/// that anybody could see.
+#[test]
+fn the_reason_is_said_why_a_hold_is_not_renewed() {
+    let jobs = Jobs::start();
+    let (child, said) = jobs.begin(&["--expires-after", "1s"], "echo ready; while :; do sleep 0.02; done");
+    let address = jobs.server.public.to_string();
+    jobs.server.signal("KILL");
+    let _ = jobs.server.wait();
+    let _restarted = Jobs::start_with(&["--listen", &address]);
+    let outcome = ended(child, said);
+    assert_eq!(outcome.status, Some(143), "{outcome:?}");
+    let reason = "has expired: the service rejected the request: hold: this is not a hold of this service";
+    assert!(outcome.complained.contains(reason), "{outcome:?}");
+}
+
+/// It was settled for as long as three calls may take, and no signal but KILL could end it.
+#[test]
+fn a_signal_bounds_the_settlement_too() {
+    let jobs = Jobs::start();
+    let (mut child, said) =
+        jobs.begin(&[], "trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.02; done");
+    jobs.server.signal("STOP");
+    let began = Instant::now();
+    let script = format!("while kill -s TERM {} 2>/dev/null; do sleep 0.1; done", child.id());
+    let mut kill = Command::new("sh").args(["-c", &script]).spawn().expect("a shell is there");
+    let mut complained = String::new();
+    child.stderr.take().expect("its errors").read_to_string(&mut complained).expect("text");
+    let status = child.wait().expect("it ends").code();
+    kill.wait().expect("it ends");
+    jobs.server.signal("CONT");
+    drop(said);
+    assert_eq!(status, Some(9), "{complained}");
+    assert!(complained.contains("a signal came before the hold was settled"), "{complained}");
+    assert!(began.elapsed() < Duration::from_secs(5), "one call alone takes that long");
+}
+
+/// With `on_store_failure: open`, commands run uncounted while the store is down, and nobody learnt of it.
+#[test]
+fn a_command_that_nobody_counted_is_told_so() {
+    let folder = Folder::new();
+    let config = folder.write("p.yaml", POLICIES);
+    let server = Server::start(&["--config", &config, "--store", "redis://127.0.0.1:1"]);
+    let jobs = Jobs { server, _folder: folder };
+    let outcome = jobs.run(&[], &["echo", "ran"]);
+    assert_eq!((outcome.status, &*outcome.said), (Some(0), "ran\n"), "{outcome:?}");
+    assert!(outcome.complained.contains("the store could not count the hold"), "{outcome:?}");
 }
 
 #[test]

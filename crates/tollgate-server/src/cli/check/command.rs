@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use rustix::termios::tcgetpgrp;
@@ -13,6 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::loss::Loss;
 use crate::args::exit_status::{NOT_EXECUTABLE, NOT_FOUND, SIGNALED};
@@ -28,6 +30,12 @@ const FORWARDED: [(SignalKind, Signal); 6] = [
     (SignalKind::user_defined2(), Signal::USR2),
 ];
 
+/// Those that would end this process, and are meant to.
+const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+/// What such a signal leaves to the work after the command.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
 /// What happens to the command if its hold is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterLoss {
@@ -35,16 +43,57 @@ pub(super) enum AfterLoss {
     KeepRunning,
 }
 
+/// The signals that this process gets from now on, which then do not end it.
+pub(super) struct CaughtSignals {
+    signals: mpsc::UnboundedReceiver<Signal>,
+    _catching: JoinSet<()>,
+}
+
 /// A running command, which gets the signals of this process.
 pub(super) struct RunningCommand {
     child: Child,
-    signals: mpsc::UnboundedReceiver<Signal>,
-    _forwarding: JoinSet<()>,
+    signals: CaughtSignals,
 }
 
 /// The signals that this process was started to ignore. The command ignores them too, unless this process listens to
 /// them: `nohup` depends on it.
 struct IgnoredSignals(u64);
+
+impl CaughtSignals {
+    /// Begins to catch them.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses it.
+    pub(super) fn catch() -> io::Result<Self> {
+        let (sender, signals) = mpsc::unbounded_channel();
+        let mut catching = JoinSet::new();
+        let ignored = IgnoredSignals::read();
+        for (kind, signal) in FORWARDED.into_iter().filter(|(_, signal)| !ignored.contains(*signal)) {
+            let mut stream = unix::signal(kind)?;
+            let sender = sender.clone();
+            catching
+                .spawn(async move { while stream.recv().await.is_some() && sender.send(signal).is_ok() {} });
+        }
+        Ok(Self { signals, _catching: catching })
+    }
+
+    /// Waits for some last work. A signal that ends a process leaves it a moment only, because whoever sent it waits.
+    /// Returns `None` if that was not enough.
+    pub(super) async fn bound<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Some(done),
+                Some(signal) = self.signals.recv() => {
+                    if ENDING.contains(&signal) {
+                        return timeout(LAST_MOMENT, work).await.ok();
+                    }
+                }
+            }
+        }
+    }
+}
 
 impl RunningCommand {
     /// Starts the command. Its standard streams are those of this process.
@@ -52,35 +101,29 @@ impl RunningCommand {
     /// # Errors
     ///
     /// If the system cannot start it.
-    pub(super) fn start(program: &OsString, arguments: &[OsString]) -> io::Result<Self> {
-        let (sender, signals) = mpsc::unbounded_channel();
-        let mut forwarding = JoinSet::new();
-        let ignored = IgnoredSignals::read();
-        for (kind, signal) in FORWARDED.into_iter().filter(|(_, signal)| !ignored.contains(*signal)) {
-            let mut stream = unix::signal(kind)?;
-            let sender = sender.clone();
-            forwarding
-                .spawn(async move { while stream.recv().await.is_some() && sender.send(signal).is_ok() {} });
+    pub(super) fn start(
+        program: &OsString,
+        arguments: &[OsString],
+        signals: CaughtSignals,
+    ) -> Result<Self, (io::Error, CaughtSignals)> {
+        match Command::new(program).args(arguments).spawn() {
+            Ok(child) => Ok(Self { child, signals }),
+            Err(error) => Err((error, signals)),
         }
-        let child = Command::new(program).args(arguments).spawn()?;
-        Ok(Self { child, signals, _forwarding: forwarding })
     }
 
-    /// Waits until the command has ended. If its hold is lost before, the command is told to end, or goes on.
-    ///
-    /// # Errors
-    ///
-    /// If the system does not say how it ended.
+    /// Waits until the command has ended. If its hold is lost before, the command is told to end, or goes on. The signals
+    /// are returned, for what is done after it. An error is the system's, which does not say how the command ended.
     pub(super) async fn wait(
         mut self,
         loss: impl Future<Output = Loss>,
         after_loss: AfterLoss,
-    ) -> io::Result<u8> {
+    ) -> (io::Result<u8>, CaughtSignals) {
         let (mut loss, mut is_lost) = (pin!(loss), false);
         loop {
             tokio::select! {
-                ended = self.child.wait() => return ended.map(status),
-                Some(signal) = self.signals.recv() => {
+                ended = self.child.wait() => return (ended.map(status), self.signals),
+                Some(signal) = self.signals.signals.recv() => {
                     if !comes_from_terminal(signal) {
                         self.send(signal);
                     }

@@ -3,6 +3,7 @@
 //! Standard output is the command's; messages go to standard error. The id of the hold is made here, so that each call
 //! can be repeated after a lost reply.
 
+use std::cell::Cell;
 use std::future::pending;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tollgate::HoldId;
 use tollgate_policy::Attributes;
 
-use super::command::{AfterLoss, RunningCommand, not_started};
+use super::command::{AfterLoss, CaughtSignals, RunningCommand, not_started};
 use super::decision::{Decision, problem};
 use super::error::{ClientError, NO_SERVICE};
 use super::loss::Loss;
@@ -38,6 +39,8 @@ struct ServedHold {
     /// Names it to the service.
     sealed: String,
     length: Duration,
+    /// Since when it may have been counted.
+    asked: Stopwatch,
 }
 
 #[derive(Serialize)]
@@ -65,10 +68,13 @@ struct SettleBody<'a> {
 struct ReservationBody {
     hold: Option<String>,
     expires_after_ms: Option<u64>,
+    /// Whether a call whose answer was lost has made it.
+    #[serde(default)]
+    repeated: bool,
 }
 
 #[derive(Deserialize)]
-struct HoldAnswer {
+struct HoldStatusBody {
     status: String,
     expires_after_ms: Option<u64>,
 }
@@ -87,17 +93,25 @@ pub async fn run_held(args: &CheckArgs) -> u8 {
             return if error.is_of_arguments() { USAGE } else { NOT_ADMITTED };
         }
     };
-    let command = match RunningCommand::start(program, arguments) {
-        Ok(command) => command,
+    let signals = match CaughtSignals::catch() {
+        Ok(signals) => signals,
         Err(error) => {
-            output::complain(format_args!("error: cannot run {}: {error}", program.display()));
+            output::complain(format_args!("error: cannot listen to signals: {error}"));
             settle(args, hold.as_ref(), 0).await;
+            return FAILURE;
+        }
+    };
+    let command = match RunningCommand::start(program, arguments, signals) {
+        Ok(command) => command,
+        Err((error, signals)) => {
+            output::complain(format_args!("error: cannot run {}: {error}", program.display()));
+            settle_within(signals, args, hold.as_ref(), 0).await;
             return not_started(&error);
         }
     };
     let after_loss = if args.keep_running { AfterLoss::KeepRunning } else { AfterLoss::Terminate };
-    let ended = command.wait(until_lost(args, hold.as_ref()), after_loss).await;
-    settle(args, hold.as_ref(), args.cost).await;
+    let (ended, signals) = command.wait(until_lost(args, hold.as_ref()), after_loss).await;
+    settle_within(signals, args, hold.as_ref(), args.cost).await;
     ended.unwrap_or_else(|error| {
         output::complain(format_args!("error: cannot wait for {}: {error}", program.display()));
         FAILURE
@@ -112,7 +126,13 @@ async fn reserve(args: &CheckArgs) -> Result<Result<Option<ServedHold>, String>,
         expires_after: args.expires_after.to_string(),
         id: HoldId::random().to_string(),
     };
-    let (status, body) = repeat(async || exchange::post(args, "/v1/reserve", &body).await).await?;
+    let first_call = Stopwatch::start();
+    let last_call = Cell::new(first_call);
+    let answer = repeat(async || {
+        last_call.set(Stopwatch::start());
+        exchange::post(args, "/v1/reserve", &body).await
+    });
+    let (status, body) = answer.await?;
     let server = args.server.to_string();
     let decision = Decision::read(&server, status, &body, args.token_file.is_some())?;
     if !decision.allowed {
@@ -121,44 +141,55 @@ async fn reserve(args: &CheckArgs) -> Result<Result<Option<ServedHold>, String>,
     let reservation: ReservationBody = serde_json::from_slice(&body)
         .map_err(|_| ClientError::Unexpected { server, status, detail: NO_SERVICE.to_owned() })?;
     let length = reservation.expires_after_ms.map_or(args.expires_after.duration(), Duration::from_millis);
-    Ok(Ok(reservation.hold.map(|sealed| ServedHold { sealed, length })))
+    let asked = if reservation.repeated { first_call } else { last_call.get() };
+    Ok(Ok(reservation.hold.map(|sealed| ServedHold { sealed, length, asked })))
 }
 
 /// Renews the hold until it is lost.
 async fn until_lost(args: &CheckArgs, hold: Option<&ServedHold>) -> Loss {
-    let Some(ServedHold { sealed, length }) = hold else { return pending().await };
-    let (mut renewed, mut length) = (Stopwatch::start(), *length);
+    let Some(ServedHold { sealed, length, asked }) = hold else { return pending().await };
+    let (mut renewed, mut length) = (*asked, *length);
     loop {
-        sleep(length / RENEWALS_A_LENGTH).await;
+        sleep((length / RENEWALS_A_LENGTH).saturating_sub(renewed.elapsed())).await;
+        let mut last_error = None;
         loop {
             let asked = Stopwatch::start();
             let left = length.saturating_sub(renewed.elapsed());
             if left.is_zero() {
-                return Loss::Unanswered;
+                return Loss::Unrenewed(last_error);
             }
-            let renewal = timeout(left, renew(args, sealed)).await;
-            match renewal.map(Result::ok) {
-                Ok(Some(answer)) => match (&*answer.status, answer.expires_after_ms) {
+            match timeout(left, renew(args, sealed)).await {
+                Ok(Ok(answer)) => match (&*answer.status, answer.expires_after_ms) {
                     ("renewed", left) => {
                         (renewed, length) = (asked, left.map_or(length, Duration::from_millis));
                         break;
                     }
                     ("lost", _) => return Loss::Lost,
                     ("ended", _) => return Loss::Ended,
-                    // The service admitted it without a count, as its policy says.
+                    // The service admitted it without a count, as its policy says. When it is settled, it says so.
                     ("gone", _) => return pending().await,
                     _ => return Loss::Expired,
                 },
-                Ok(None) => sleep(PAUSE.min(left)).await,
-                Err(_) => return Loss::Unanswered,
+                Ok(Err(error)) => {
+                    last_error = Some(error);
+                    sleep(PAUSE.min(left)).await;
+                }
+                Err(_) => return Loss::Unrenewed(last_error),
             }
         }
     }
 }
 
-async fn renew(args: &CheckArgs, sealed: &str) -> Result<HoldAnswer, ClientError> {
+async fn renew(args: &CheckArgs, sealed: &str) -> Result<HoldStatusBody, ClientError> {
     let answer = exchange::post(args, "/v1/renew", &RenewBody { hold: sealed }).await?;
     read(args, &answer)
+}
+
+/// Settles the hold as far as signals leave time for it.
+async fn settle_within(mut signals: CaughtSignals, args: &CheckArgs, hold: Option<&ServedHold>, cost: u32) {
+    if signals.bound(settle(args, hold, cost)).await.is_none() {
+        output::complain("warning: a signal came before the hold was settled, which will expire");
+    }
 }
 
 /// Ends the hold at this cost. If that fails, the hold ends by itself.
@@ -170,6 +201,11 @@ async fn settle(args: &CheckArgs, hold: Option<&ServedHold>, cost: u32) {
         Ok(answer) if answer.status == "expired" => {
             output::complain("warning: the hold had expired before the command ended");
         }
+        Ok(answer) if answer.status == "gone" => {
+            output::complain(
+                "warning: the store could not count the hold, so the command may not have run alone",
+            );
+        }
         Ok(_) => {}
         Err(error) => {
             output::complain(format_args!("warning: the hold was not settled, and will expire: {error}"));
@@ -177,7 +213,7 @@ async fn settle(args: &CheckArgs, hold: Option<&ServedHold>, cost: u32) {
     }
 }
 
-fn read(args: &CheckArgs, (status, body): &(StatusCode, Bytes)) -> Result<HoldAnswer, ClientError> {
+fn read(args: &CheckArgs, (status, body): &(StatusCode, Bytes)) -> Result<HoldStatusBody, ClientError> {
     let problem = |_| problem(&args.server.to_string(), *status, body, args.token_file.is_some());
     serde_json::from_slice(body).map_err(problem)
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use super::error::ClientError;
+
 /// Why a command no longer holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Loss {
     /// Its units were reset, or the store lost them.
     Lost,
@@ -11,8 +13,8 @@ pub(super) enum Loss {
     Expired,
     /// Somebody settled it.
     Ended,
-    /// The service did not answer for its whole length.
-    Unanswered,
+    /// The service did not renew it for its whole length. The last error says why, if there was any.
+    Unrenewed(Option<ClientError>),
 }
 
 impl fmt::Display for Loss {
@@ -21,7 +23,10 @@ impl fmt::Display for Loss {
             Self::Lost => "the hold is lost: its units were reset, or the store lost them",
             Self::Expired => "the hold has expired",
             Self::Ended => "the hold was settled by somebody else",
-            Self::Unanswered => "the service did not renew the hold, which has expired",
+            Self::Unrenewed(error) => {
+                f.write_str("the service did not renew the hold, which has expired")?;
+                return error.iter().try_for_each(|error| write!(f, ": {error}"));
+            }
         })
     }
 }
