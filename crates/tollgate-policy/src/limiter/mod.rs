@@ -426,16 +426,38 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let basis = {
             let matching = self.matching(&set, view, cost)?;
             let result = match matching.needs_no_hold() {
-                Ok(()) => {
-                    let charges = matching.charges();
-                    let counted = self.count(&charges, Step::Peek(&charges), None).await;
-                    self.charge_result(&charges, counted).map_err(|error| matching.error(error))?
-                }
+                Ok(()) => self.peeked(&matching).await?,
                 Err(_) => self.look(&matching).await?,
             };
             matching.basis(result)
         };
         Ok(PolicyDecision::new(set, basis, Trials::default()))
+    }
+
+    /// Like [`peek_in`](Self::peek_in), for callers that cannot hold: where a limit in flight applies, the error is that of
+    /// a check.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`check`](Self::check).
+    pub async fn peek_check_in<V: View>(
+        &self,
+        set: Arc<PolicySet>,
+        view: &V,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
+        let basis = {
+            let matching = self.matching(&set, view, cost)?.without_hold()?;
+            let result = self.peeked(&matching).await?;
+            matching.basis(result)
+        };
+        Ok(PolicyDecision::new(set, basis, Trials::default()))
+    }
+
+    async fn peeked(&self, matching: &Matching<'_>) -> Result<ChargeResult, CheckError> {
+        let charges = matching.charges();
+        let counted = self.count(&charges, Step::Peek(&charges), None).await;
+        self.charge_result(&charges, counted).map_err(|error| matching.error(error))
     }
 
     /// Returns the outcome of a request with possibly invalid attributes.

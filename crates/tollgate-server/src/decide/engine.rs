@@ -126,7 +126,21 @@ impl DecisionEngine {
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let set = limits.map_or_else(|| self.limiter.live(), |limits| self.limiter.under(limits));
-        let decision = self.limiter.peek_in(set, attributes.as_attributes(), cost).await;
+        self.peeked(self.limiter.peek_in(set, attributes.as_attributes(), cost).await)
+    }
+
+    /// The same for a caller that cannot hold: a limit in flight is the error that a check would get.
+    pub(crate) async fn peek_check(
+        &self,
+        limits: Option<Policy>,
+        attributes: &CallerAttributes<'_>,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
+        let set = limits.map_or_else(|| self.limiter.live(), |limits| self.limiter.under(limits));
+        self.peeked(self.limiter.peek_check_in(set, attributes.as_attributes(), cost).await)
+    }
+
+    fn peeked(&self, decision: Result<PolicyDecision, CheckError>) -> Result<PolicyDecision, CheckError> {
         if matches!(decision, Err(CheckError::Store(StoreError::Full))) {
             self.note_full();
         }

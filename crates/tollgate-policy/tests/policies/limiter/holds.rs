@@ -292,6 +292,8 @@ fn only_a_hold_and_a_peek_pass_a_limit_in_flight() {
     };
     needs(try_check(&limiter, ALICE).unwrap_err());
     needs(limiter.check_at_once(&alice, 1).unwrap().unwrap_err());
+    let peek_check = || block_on(limiter.peek_check_in(limiter.live(), &alice, 1)).unwrap_err();
+    needs(peek_check());
     let each = block_on(limiter.check_each([(&alice, 1), (&elsewhere, 1)]));
     let [refused, allowed] = <[_; 2]>::try_from(each).unwrap();
     needs(refused.unwrap_err());
@@ -302,6 +304,7 @@ fn only_a_hold_and_a_peek_pass_a_limit_in_flight() {
     // Whatever the policy for outages.
     limiter.store().begin(StoreFault::unreachable());
     needs(try_check(&limiter, ALICE).unwrap_err());
+    needs(peek_check());
     limiter.store().end();
 
     let _hold = reserve(&limiter, 3);

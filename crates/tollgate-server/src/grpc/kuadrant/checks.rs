@@ -48,7 +48,8 @@ impl Service {
         let engine = self.policies()?;
         let mut decisions = Vec::with_capacity(asked.len());
         for (index, (attributes, cost, limits)) in asked.iter().enumerate() {
-            let decision = engine.peek(limits.clone(), attributes, *cost).await.and_then(without_hold);
+            // The answer would promise units in flight that the call cannot take.
+            let decision = engine.peek_check(limits.clone(), attributes, *cost).await;
             decisions.push(decision.map_err(|error| Rejection::check(&error, &place(index)))?);
         }
         Ok(decisions)
@@ -64,12 +65,6 @@ impl Service {
         let asked = |(index, descriptor)| self.asked(caller, domain, descriptor, *hits_addend, index);
         descriptors.iter().enumerate().map(asked).collect()
     }
-}
-
-/// Returns the decision, unless a limit in flight applies: the answer would promise units that the call cannot take.
-fn without_hold(decision: PolicyDecision) -> Result<PolicyDecision, CheckError> {
-    let policy = decision.in_flight().next().map(|standing| standing.policy.name().into());
-    policy.map_or(Ok(decision), |policy| Err(CheckError::NeedsHold { policy }))
 }
 
 /// Returns the error that says the same of every method: units in flight belong to holds.
