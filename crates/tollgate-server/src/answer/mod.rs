@@ -2,4 +2,5 @@
 
 pub(crate) mod rejection;
 pub(crate) mod rejection_kind;
+pub(crate) mod sealed_hold;
 pub(crate) mod trials_header;

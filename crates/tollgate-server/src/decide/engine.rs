@@ -249,6 +249,12 @@ impl DecisionEngine {
         answer
     }
 
+    /// Ends a hold whose request is refused in spite of it: nothing of it stays charged.
+    pub(crate) async fn cancel(&self, hold: &PolicyHold) -> Result<(), StoreError> {
+        let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
+        self.limiter.cancel_until(deadline, hold).await
+    }
+
     /// Logs that holds have expired, if a call was about one, or if memory knows of some.
     fn note_expired(&self, is_answer: bool) {
         if is_answer {

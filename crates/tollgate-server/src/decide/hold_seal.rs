@@ -41,6 +41,14 @@ pub(crate) struct HoldSeal {
 #[error("this is not a hold of this service, or the service's secret has changed")]
 pub(crate) struct NotAHold;
 
+/// Why a hold is not sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoSeal {
+    /// Its keys are too long.
+    Long,
+    NoRandom,
+}
+
 /// The reason why there is no secret. The fault of the file's author.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -98,17 +106,23 @@ impl HoldSeal {
         Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret).into(), random: SystemRandom::new() }
     }
 
-    /// Seals a hold for the caller. Returns `None` if it would be longer than [`MAX`](Self::MAX), or the system has no
-    /// random numbers.
-    pub(crate) fn seal(&self, hold: &PolicyHold) -> Option<String> {
-        let mut sealed = written(hold)?;
+    /// Seals a hold for the caller.
+    ///
+    /// # Errors
+    ///
+    /// If it would be longer than [`MAX`](Self::MAX), or the system has no random numbers.
+    pub(crate) fn seal(&self, hold: &PolicyHold) -> Result<String, NoSeal> {
+        let mut sealed = written(hold).ok_or(NoSeal::Long)?;
         let mut salt = [0; SALT];
-        self.random.fill(&mut salt).ok()?;
-        let tag =
-            self.key(&salt)?.seal_in_place_separate_tag(nonce(), Aad::from([VERSION]), &mut sealed).ok()?;
+        self.random.fill(&mut salt).map_err(|_| NoSeal::NoRandom)?;
+        let key = self.key(&salt).ok_or(NoSeal::NoRandom)?;
+        // It fails only for texts far longer than any hold.
+        let tag = key
+            .seal_in_place_separate_tag(nonce(), Aad::from([VERSION]), &mut sealed)
+            .map_err(|_| NoSeal::Long)?;
         let sealed = [&[VERSION], &salt[..], &sealed, tag.as_ref()].concat();
         let text = Base64UrlUnpadded::encode_string(&sealed);
-        (text.len() <= Self::MAX).then_some(text)
+        if text.len() <= Self::MAX { Ok(text) } else { Err(NoSeal::Long) }
     }
 
     /// Opens a sealed hold.
@@ -413,7 +427,7 @@ mod tests {
         let seal = HoldSeal::of_process();
         let longest = seal.seal(&hold(&"x".repeat(2_500))).unwrap();
         assert!(longest.len() > 6_000 && longest.len() <= HoldSeal::MAX);
-        assert_eq!(seal.seal(&hold(&"x".repeat(3_500))), None);
-        assert_eq!(seal.seal(&hold(&"x".repeat(70_000))), None);
+        assert_eq!(seal.seal(&hold(&"x".repeat(3_500))), Err(NoSeal::Long));
+        assert_eq!(seal.seal(&hold(&"x".repeat(70_000))), Err(NoSeal::Long));
     }
 }

@@ -22,7 +22,10 @@ use super::wire::{
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, OtherPolicy};
 use crate::answer::rejection::Rejection;
+use crate::answer::sealed_hold::sealed;
+use crate::decide::hold_seal::HoldSeal;
 use crate::net::body;
+use crate::net::budget::BATCH_ENTRY;
 use crate::request::json::{self, Object};
 
 impl Edge {
@@ -50,9 +53,8 @@ impl Edge {
         let body = body::read(request, &self.budget).await?;
         let ReserveBatchRequest { requests } = json::read(&body)?;
         BatchRequest::check_length(requests.len())?;
-        // A sealed hold is about as long as a decision.
-        let held =
-            self.budget.for_batch(version, 2 * requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let longest = requests.len() * (BATCH_ENTRY + HoldSeal::MAX);
+        let mut held = self.budget.for_answer(version, longest).map_err(Rejection::no_room_for_answer)?;
         let engine = self.engine()?;
         let each = requests.into_iter().enumerate().map(async |(index, Object(request))| {
             let ReserveEntryRequest { attributes, cost, units, expires_after, id, policy, quotas } = request;
@@ -77,6 +79,10 @@ impl Edge {
             Err(rejection) => ReserveEntry::Rejection(rejection.clone()),
         });
         let mut reply = reply::json(StatusCode::OK, &ReserveBatchReply { decisions: entries.collect() });
+        // Most holds are much shorter than the longest.
+        if let Some(held) = &mut held {
+            held.shrink(reply.length());
+        }
         reply.held = held;
         Ok(reply)
     }
@@ -170,11 +176,7 @@ impl Edge {
             Err(error) => return Err(Rejection::check(&error, attributes)),
         };
         let Some(hold) = hold else { return Ok((decision, None)) };
-        let Some(sealed) = self.asking.hold_seal.seal(&hold) else {
-            // Nobody could name it, so it ends at once.
-            let _ = self.engine()?.settle(&hold, 0).await;
-            return Err(Rejection::bad_field(attributes, "the keys are too long for a hold"));
-        };
+        let sealed = sealed(self.engine()?, &self.asking.hold_seal, &hold, attributes).await?;
         let (id, expires_after_ms) = (hold.id().to_string(), hold.length().millis());
         Ok((decision, Some(HoldReply { hold: sealed, id, expires_after_ms, repeated })))
     }

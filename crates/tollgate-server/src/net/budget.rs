@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::observe::log_gap::LogGap;
 
 /// The usual size of one answer in a batch.
-const BATCH_ENTRY: usize = 640;
+pub(crate) const BATCH_ENTRY: usize = 640;
 
 /// The memory of an HTTP/2 stream from its head until its answer is sent: its task with room for the largest handler,
 /// the protocol's state, and an answer of the usual size.
@@ -183,6 +183,11 @@ impl HeldBytes {
         }
         Budget(Arc::clone(&self.account)).note_refusal();
         Err(NoRoom)
+    }
+
+    /// Returns what is held beyond this many bytes.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        self.resize_anyway(bytes.min(self.bytes));
     }
 
     /// Also holds the part of the answer that exceeds the usual size.

@@ -280,6 +280,20 @@ fn connect_from(client: Ipv4Addr, server: SocketAddr) -> TcpStream {
     })
 }
 
+/// Each hold of a batch was taken for as long as a decision, but it may have 8,192 characters.
+#[test]
+fn a_batch_of_reservations_has_room_for_the_longest_holds() {
+    let server = Server::start(&["--limit", "500/1d", "--key", "user", "--body-memory", "512KiB"]);
+    let batch = |requests: usize| {
+        let request = r#"{"attributes": {"user": "alice"}}"#;
+        format!(r#"{{"requests": [{}]}}"#, vec![request; requests].join(","))
+    };
+    let refused = server.post("/v1/reserve/batch", &batch(60));
+    refused.assert_problem(503, None);
+    assert_eq!(server.post("/v1/reserve/batch", &batch(50)).status, 200);
+    assert_eq!(server.get("/v1/check?user=alice&cost=0").json()["used"], 50, "the refused one took nothing");
+}
+
 /// Complete bodies need no memory of the budget, even if it is used up.
 #[test]
 fn a_body_that_comes_whole_needs_no_room() {

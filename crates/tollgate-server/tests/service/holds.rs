@@ -420,6 +420,20 @@ fn accepts_only_its_own_holds_and_they_reveal_nothing() {
     assert_eq!(post(&server, "/v1/peek", &long).json()["used"], 0);
 }
 
+/// It was settled at 0, so the costs that policies set stayed charged.
+#[test]
+fn a_reservation_that_is_refused_for_its_length_takes_nothing() {
+    let folder = Folder::new();
+    let server = start(&folder, REQUESTS_AND_TOKENS, &["--max-attribute-bytes", "20000"]);
+    let long = json!({ "attributes": { "user": "x".repeat(8_000) }, "cost": 7 });
+    let batch = post(&server, "/v1/reserve/batch", &json!({ "requests": [long] })).json();
+    assert_eq!(batch["decisions"][0]["status"], 400, "{batch}");
+    post(&server, "/v1/reserve", &long).assert_problem(400, Some("attributes"));
+    let peeked = post(&server, "/v1/peek", &long).json();
+    let used: Vec<_> = quotas(&peeked).iter().filter_map(|quota| quota["used"].as_u64()).collect();
+    assert_eq!(used, [0, 0, 0]);
+}
+
 #[test]
 fn processes_with_one_secret_accept_each_others_holds() {
     let folder = Folder::new();

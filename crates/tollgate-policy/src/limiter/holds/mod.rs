@@ -4,6 +4,7 @@
 //! policies may change in between.
 
 mod answer;
+mod cancel;
 mod overrun;
 mod policy_hold;
 mod renew;

@@ -133,6 +133,14 @@ impl HoldCharges<'_> {
 }
 
 impl HoldPart {
+    /// Returns what gives back all of it.
+    pub(super) const fn cancellation(&self) -> HoldAdjustment {
+        match self.units {
+            0 => HoldAdjustment::Keep,
+            units => HoldAdjustment::GiveBack { units, mark: self.mark },
+        }
+    }
+
     /// Returns what settling at this cost does.
     pub(super) fn adjustment(&self, cost: u32) -> HoldAdjustment {
         if !self.is_asked || cost == self.cost {

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AnswerError, HoldId, HoldLength};
 use tollgate_envoy::{Code, InvalidRequest};
-use tollgate_policy::{AskedHold, PolicyHold, ReserveAnswer, SettleAnswer};
+use tollgate_policy::{AskedHold, ReserveAnswer, SettleAnswer};
 
 use super::place;
 use crate::access::caller::{Caller, OtherPolicy};
 use crate::answer::rejection::Rejection;
+use crate::answer::sealed_hold::sealed;
 use crate::grpc::Service;
 use crate::grpc::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::grpc::messages::envoy::service::ratelimit::v3::RateLimitRequest;
@@ -35,7 +36,7 @@ impl Service {
         let [descriptor] = descriptors.as_slice() else {
             return Err(Rejection::bad_field("descriptors", "a reservation has exactly one descriptor"));
         };
-        check_hits(descriptor)?;
+        check_hits(0, descriptor)?;
         let (attributes, _, limits) = self.asked(caller, domain, descriptor, 1, 0)?;
         let id = HoldId::random();
         let asked =
@@ -53,7 +54,7 @@ impl Service {
             return Ok(ReserveResponse { code, reservation_id: String::new() });
         }
         let reservation_id = match hold {
-            Some(hold) => self.sealed(&hold).await?,
+            Some(hold) => sealed(engine, &self.hold_seal, &hold, &place(0)).await?,
             None => String::new(),
         };
         Ok(ReserveResponse { code: Code::Ok.number(), reservation_id })
@@ -97,7 +98,8 @@ impl Service {
         request: &CommitRequest,
         cost: u32,
     ) -> Result<CommitResponse, Rejection> {
-        request.descriptors.iter().try_for_each(check_hits)?;
+        let mut descriptors = request.descriptors.iter().enumerate();
+        descriptors.try_for_each(|(index, descriptor)| check_hits(index, descriptor))?;
         if cost > 0 {
             let (domain, descriptors) = (request.domain.clone(), request.descriptors.clone());
             let report = RateLimitRequest { domain, descriptors, hits_addend: cost };
@@ -105,25 +107,15 @@ impl Service {
         }
         Ok(CommitResponse { reservation_released: false })
     }
-
-    /// Returns the hold as its caller has it.
-    async fn sealed(&self, hold: &PolicyHold) -> Result<String, Rejection> {
-        if let Some(sealed) = self.hold_seal.seal(hold) {
-            return Ok(sealed);
-        }
-        // Nobody could name it, so it ends at once.
-        let _ = self.policies()?.settle(hold, 0).await;
-        Err(Rejection::bad_field(place(0), "the keys are too long for a reservation"))
-    }
 }
 
 /// Checks that the descriptor has no units of its own, because the call has them.
-fn check_hits(descriptor: &RateLimitDescriptor) -> Result<(), Rejection> {
+fn check_hits(index: usize, descriptor: &RateLimitDescriptor) -> Result<(), Rejection> {
     match descriptor.hits_addend {
         None => Ok(()),
         Some(_) => {
             let detail = "the units of a reservation are not in its descriptor";
-            Err(Rejection::bad_field(format!("{}.hits_addend", place(0)), detail))
+            Err(Rejection::bad_field(format!("{}.hits_addend", place(index)), detail))
         }
     }
 }

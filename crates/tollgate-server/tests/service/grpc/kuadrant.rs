@@ -241,6 +241,10 @@ async fn an_invalid_reservation_charges_nothing() {
     ] {
         assert_eq!(code(reserve(&wire, wrong).await), Code::InvalidArgument);
     }
+    let mut report = commitment("", 1, &[ALICE, BOB]);
+    report.descriptors[1].hits_addend = Some(2);
+    let refused = commit(&wire, report).await.expect_err("the units are in the call");
+    assert!(refused.message().contains("descriptors[1].hits_addend"), "{refused}");
     let held = reserve(&wire, reservation(1, &[ALICE])).await.expect("an answer").reservation_id;
     for reservation in ["never-reserved", &held[1..], &format!("{held}A")] {
         assert_eq!(code(commit(&wire, commitment(reservation, 3, &[ALICE])).await), Code::InvalidArgument);
@@ -329,4 +333,28 @@ async fn units_in_flight_are_taken_by_reservations_only() {
         assert_eq!(code(report(&wire, asked).await), Code::FailedPrecondition);
     }
     assert_eq!(statuses(&wire.call(hits(1, &[other])).await.expect("an answer")), [(OK, 4)]);
+}
+
+/// With the store down, the same check was `UNAVAILABLE` or admitted.
+#[tokio::test]
+async fn a_check_needs_a_hold_whatever_the_store_says() {
+    let folder = Folder::new();
+    for when_down in ["open", "closed"] {
+        let policies = IN_FLIGHT.replace("on_store_failure: open", &format!("on_store_failure: {when_down}"));
+        let server =
+            start(&["--config", &folder.write("p.yaml", &policies), "--store", "redis://127.0.0.1:1"]);
+        let wire = Wire::open(&server).await;
+        assert_eq!(code(check(&wire, hits(1, &[ALICE])).await), Code::FailedPrecondition, "{when_down}");
+    }
+}
+
+/// Nobody got its id, and the cost that a policy sets stayed charged.
+#[tokio::test]
+async fn a_reservation_whose_id_would_be_too_long_takes_nothing() {
+    let (_folder, server) = with_policies(&["--max-attribute-bytes", "20000"]);
+    let wire = Wire::open(&server).await;
+    let user = "x".repeat(8_000);
+    let refused = reserve(&wire, reservation(3, &[&[("model", "large"), ("user", &user)]])).await;
+    assert_eq!(code(refused), Code::InvalidArgument);
+    assert_eq!(used(&server, &user), [0, 0]);
 }
