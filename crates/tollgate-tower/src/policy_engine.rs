@@ -145,9 +145,10 @@ impl<S: Store + 'static, C: Clock + 'static> PolicyEngine<S, C> {
                 Ok(RequestOutcome::Allowed(AdmittedRequest { hold: Some(Box::new(kept)), ..allowed }))
             }
             (decided, _) => {
-                // Dropped, the guard ends what the store may have.
-                if !is_unknown {
-                    kept.denied();
+                match is_unknown {
+                    // Dropped, the guard ends what the store may have, and nothing of it stays charged.
+                    true => kept.on_drop(HoldEnding::GiveBack),
+                    false => kept.denied(),
                 }
                 decided
             }

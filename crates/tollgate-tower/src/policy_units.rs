@@ -67,7 +67,8 @@ where
     }
 
     async fn ended(&self, ending: HoldEnding) -> Result<HoldAnswer, StoreError> {
-        if self.hold.get().is_none() {
+        let is_unknown = self.hold.get().is_none();
+        if is_unknown {
             // The answer was lost. Reserving again with the id gets it, or takes what is ended at once.
             match self.reserve().await {
                 Ok(_) => {}
@@ -76,6 +77,10 @@ where
             }
         }
         let Some(hold) = self.hold() else { return Ok(HoldAnswer::Gone) };
+        if is_unknown && ending == HoldEnding::GiveBack {
+            // Its request was refused, so costs that policies set are given back as well.
+            return self.limiter.cancel_until(None, hold).await.map(|()| HoldAnswer::Gone);
+        }
         let cost = match ending {
             HoldEnding::Keep => self.asked.cost,
             HoldEnding::GiveBack => 0,

@@ -123,7 +123,7 @@ impl HoldLimiter {
     /// # Errors
     ///
     /// If the store could not execute the step. This is not a denial; the caller chooses what it means. If the outcome
-    /// is unknown, the keeper ends the hold that the store may have.
+    /// is unknown, the keeper ends the hold that the store may have, and gives back what quotas were charged.
     ///
     /// # Cancel safety
     ///
@@ -172,11 +172,18 @@ impl HoldLimiter {
         }
         let parts = Arc::new(parts);
         let mut kept = self.keeper.keep(Arc::clone(&parts) as _, self.on_drop);
-        // An error whose outcome is unknown drops the guard, and so ends what the store may have.
+        // An error whose outcome is unknown drops the guard, and so ends what the store may have. The caller has nothing
+        // of it, so nothing of it stays charged.
         let states = match parts.reserve().await {
             Ok(HoldAnswer::Decided(states)) if self.is_whole(&states) => states,
-            Ok(_) => return Err(AnswerError::Nonsense.into()),
-            Err(error) if error.may_have_charged() => return Err(error),
+            Ok(_) => {
+                kept.on_drop(HoldEnding::GiveBack);
+                return Err(AnswerError::Nonsense.into());
+            }
+            Err(error) if error.may_have_charged() => {
+                kept.on_drop(HoldEnding::GiveBack);
+                return Err(error);
+            }
             Err(error) => {
                 kept.denied();
                 return Err(error);

@@ -158,11 +158,16 @@ fn counts_in(store: &RemoteStore, limiter: &HoldLimiter) -> (u32, u64) {
     (near.peek("alice").live(), near.limiter().peek("alice").unwrap().used())
 }
 
-/// A future that is dropped during its reservation, whatever becomes of the call.
+/// A future that is dropped during its reservation, whatever becomes of the call. A caller that got an error instead was
+/// charged for a request that it had to refuse.
 #[test]
-fn a_cancelled_reservation_frees_its_units() {
-    for (trouble, release) in [(Trouble::Hangs, false), (Trouble::Hangs, true), (Trouble::LosesAnswers, true)]
-    {
+fn a_cancelled_or_failed_reservation_frees_its_units() {
+    for (trouble, release) in [
+        (Trouble::Hangs, false),
+        (Trouble::Hangs, true),
+        (Trouble::LosesAnswers, false),
+        (Trouble::LosesAnswers, true),
+    ] {
         let Setup { limiter, store, keeper, mut world, .. } = setup();
         let limiter = if release { limiter.release_on_drop() } else { limiter };
         store.trouble(trouble);
@@ -178,7 +183,7 @@ fn a_cancelled_reservation_frees_its_units() {
         }
         // The first try of the keeper may have failed as well.
         world.advance(if trouble == Trouble::Hangs { 0 } else { 10_000 });
-        let charged = if release { 0 } else { 7 };
+        let charged = if release || trouble == Trouble::LosesAnswers { 0 } else { 7 };
         assert_eq!((counts(&limiter), keeper.holds()), ((0, charged), 0));
     }
 }
