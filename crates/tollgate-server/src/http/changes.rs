@@ -6,8 +6,8 @@ use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
 use tollgate_policy::{CheckError, MarkedCharge, MatchedPolicies, Outcome, PolicyLimit, QuotaChanges};
 
 use super::wire::{
-    BatchRequest, CountsReply, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest, RefundReply,
-    RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenLimit,
+    BatchRequest, CountsReply, GivenLimit, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest,
+    RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest,
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, CallerAttributes};
@@ -130,23 +130,23 @@ fn applied(matched: &MatchedPolicies<'_>) -> Vec<(String, String)> {
 struct MeantLimits {
     policy: Option<Box<str>>,
     /// Its windows identify it; the limit may have changed.
-    quota: Option<WrittenLimit>,
+    quota: Option<GivenLimit>,
 }
 
 impl MeantLimits {
     fn is(&self, limit: PolicyLimit<'_>) -> bool {
         let (policy, is_limit) = match limit {
             PolicyLimit::Quota(quota) => {
-                let is_windows = |meant: &WrittenLimit| match meant {
-                    WrittenLimit::Quota(meant) => {
+                let is_windows = |meant: &GivenLimit| match meant {
+                    GivenLimit::Quota(meant) => {
                         quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))
                     }
-                    WrittenLimit::InFlight(_) => false,
+                    GivenLimit::InFlight(_) => false,
                 };
                 (quota.policy(), self.quota.as_ref().is_none_or(is_windows))
             }
             PolicyLimit::InFlight(in_flight) => {
-                let is_in_flight = |meant: &WrittenLimit| matches!(meant, WrittenLimit::InFlight(_));
+                let is_in_flight = |meant: &GivenLimit| matches!(meant, GivenLimit::InFlight(_));
                 (in_flight.policy(), self.quota.as_ref().is_none_or(is_in_flight))
             }
         };

@@ -7,7 +7,7 @@ use tollgate_http::TrustedProxies;
 use tollgate_policy::{Policy, PolicyError};
 
 use super::dialects::Dialect;
-use super::wire::{MAX_CALLER_QUOTAS, WrittenLimit};
+use super::wire::{GivenLimit, MAX_CALLER_QUOTAS};
 use crate::answer::rejection::Rejection;
 use crate::answer::trials_header::TrialsHeader;
 use crate::decide::hold_seal::HoldSeal;
@@ -38,7 +38,7 @@ impl CheckOptions {
     pub(super) fn limits(
         &self,
         policy: Option<Box<str>>,
-        quotas: Option<Vec<WrittenLimit>>,
+        quotas: Option<Vec<GivenLimit>>,
     ) -> Result<Option<Policy>, Rejection> {
         let (policy, quotas) = match (policy, quotas) {
             (None, None) => return Ok(None),
@@ -56,9 +56,9 @@ impl CheckOptions {
         let (mut charged, mut in_flight) = (Vec::new(), None);
         for limit in quotas {
             match limit {
-                WrittenLimit::Quota(quota) => charged.push(quota),
-                WrittenLimit::InFlight(limit) if in_flight.is_none() => in_flight = Some(limit),
-                WrittenLimit::InFlight(_) => {
+                GivenLimit::Quota(quota) => charged.push(quota),
+                GivenLimit::InFlight(limit) if in_flight.is_none() => in_flight = Some(limit),
+                GivenLimit::InFlight(_) => {
                     return Err(Rejection::bad_field("quotas", "expected at most one limit in flight"));
                 }
             }

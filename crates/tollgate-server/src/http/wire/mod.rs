@@ -20,8 +20,8 @@ pub(super) use self::holds::{
     asked_hold,
 };
 pub(super) use self::requests::{
-    BatchEntryRequest, BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest,
-    RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest, WrittenLimit,
+    BatchEntryRequest, BatchRequest, CheckRequest, GivenLimit, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS,
+    PeekRequest, RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
 };
 
 /// Describes a type of the wire.

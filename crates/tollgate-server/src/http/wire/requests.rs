@@ -29,7 +29,7 @@ macro_rules! may_bring_limits {
             /// Limits of the caller, which replace the policies, if the service allows them (`--caller-quotas`).
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = $quotas)]
-            pub(in crate::http) quotas: Option<Vec<WrittenLimit>>,
+            pub(in crate::http) quotas: Option<Vec<GivenLimit>>,
         }
     };
 }
@@ -138,12 +138,12 @@ pub(in crate::http) struct RecordEntryRequest<'a> {
 }
 
 /// A quota or a limit in flight in its written form.
-pub(in crate::http) enum WrittenLimit {
+pub(in crate::http) enum GivenLimit {
     Quota(Quota),
     InFlight(InFlight),
 }
 
-impl<'de> Deserialize<'de> for WrittenLimit {
+impl<'de> Deserialize<'de> for GivenLimit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json::Text(text) = json::Text::deserialize(deserializer)?;
         match text.contains(PolicyInFlight::SERIES) {
@@ -235,7 +235,7 @@ pub(in crate::http) struct ResetRequest<'a> {
     /// The quota to change, or the limit in flight; its limit is ignored. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
-    pub(in crate::http) quota: Option<WrittenLimit>,
+    pub(in crate::http) quota: Option<GivenLimit>,
 }
 
 /// A set: the attributes whose counters are set, and their value.
@@ -254,7 +254,7 @@ pub(in crate::http) struct SetRequest<'a> {
     /// The quota to change, or the limit in flight; its limit is ignored. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
-    pub(in crate::http) quota: Option<WrittenLimit>,
+    pub(in crate::http) quota: Option<GivenLimit>,
 }
 
 /// No fields; an empty body works as well.
