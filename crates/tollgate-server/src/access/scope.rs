@@ -70,7 +70,7 @@ impl Scope {
     /// Returns the permissions of a principal with this scope, for help.
     pub(crate) const fn grants(self) -> &'static str {
         match self {
-            Self::Check => "Checks and holds, also in batches",
+            Self::Check => "Checks and holds, also in batches, and reports over gRPC",
             Self::Peek => "Peeks",
             Self::Change => "Refund, reset, set and record",
             Self::Read => "The live policies, the API description, and metrics",

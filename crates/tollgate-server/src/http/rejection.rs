@@ -113,7 +113,7 @@ mod tests {
             (partly, false),
             (CheckError::Store(StoreError::Full), true),
         ] {
-            let reply = Reply::from(Rejection::change(&error, "receipt"));
+            let reply = Reply::from(Rejection::change(&error, "attributes"));
             assert_eq!(reply.response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(reply.response.headers().contains_key(RETRY_AFTER), is_invited, "{error}");
             let check = Reply::from(Rejection::check(&error, "attributes"));
