@@ -19,7 +19,7 @@ use crate::topology::Divisible;
 use crate::trouble::{Refusal, Trouble};
 use crate::waiter::WaitingRequest;
 
-/// Requests of one slot that are sent again.
+/// Requests of one call that are sent again: of one slot, and all of them steps on holds or none.
 struct Retry {
     slot: ClusterSlot,
     entries: Vec<WaitingRequest>,
@@ -27,7 +27,7 @@ struct Retry {
     refused: Option<(Arc<Node>, Trouble)>,
 }
 
-/// Sends these requests again, those of each slot separately. They stay in flight until they are answered, and for as
+/// Sends these requests again, those of each call separately. They stay in flight until they are answered, and for as
 /// long as a server may have their calls.
 pub(super) fn ask_apart(
     inner: &Arc<CommitterInner>,
@@ -35,11 +35,11 @@ pub(super) fn ask_apart(
     refused: Option<(&Arc<Node>, &Trouble)>,
     driver: &mut Driver,
 ) {
-    let mut slots = BTreeMap::<ClusterSlot, Vec<WaitingRequest>>::new();
+    let mut calls = BTreeMap::<(ClusterSlot, bool), Vec<WaitingRequest>>::new();
     for entry in entries {
-        slots.entry(entry.slot).or_default().push(entry);
+        calls.entry((entry.slot, entry.request.hold.is_some())).or_default().push(entry);
     }
-    for (slot, entries) in slots {
+    for ((slot, _), entries) in calls {
         let under_way = driver.set_apart(entries.iter().map(WaitingRequest::counters).sum());
         let refused = refused.map(|(server, trouble)| (Arc::clone(server), trouble.clone()));
         tokio::spawn(take(Arc::clone(inner), Retry { slot, entries, refused }, Arc::new(under_way)));
@@ -61,6 +61,7 @@ impl CommitterInner {
         let Retry { slot, mut entries, refused } = retry;
         let Some(mut deadlines) = Deadlines::of(&entries, self.timeout) else { return vec![] };
         let (merged, sent) = (MergedRequests::new(&entries), instant());
+        debug_assert_eq!(merged.parts(), 1, "what is not sent here would never be answered");
         let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
         let mut call = Calls::default();
         call.hold(under_way.clone());

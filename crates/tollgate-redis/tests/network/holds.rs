@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     Charge, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStates, HoldStep, HoldTerms, InFlightCharge,
-    Key, PolicyInFlight, PolicyQuota, Store, StoreError,
+    Key, PolicyInFlight, PolicyQuota, Step, Store, StoreError,
 };
 use tollgate_redis::{RedisError, RedisStore};
 use tollgate_testkit::servers::{ByteDirection, FaultProxy, Sentinels, Server, Software};
@@ -138,6 +138,29 @@ async fn a_server_that_is_out_of_memory_renews_and_settles_what_lives() {
         assert!(matches!(settled, Ok(HoldAnswer::Settled(_))), "{settled:?}");
         assert_eq!(desk.counts().await, (0, 17));
     }
+}
+
+/// The calls of a batch for which no server is known are sent apart, that of its holds too.
+#[tokio::test]
+async fn holds_that_wait_for_the_first_primary_are_sent_with_charges() {
+    let sentinels = Sentinels::start(Software::Redis);
+    let desk = std::sync::Arc::new(Desk::new(patient_builder(&sentinel::url(&sentinels)).build().unwrap()));
+    let charged = {
+        let desk = std::sync::Arc::clone(&desk);
+        tokio::spawn(async move {
+            let charges = [Charge::new(&desk.words, &desk.key, 1)];
+            desk.store.step_each(&[Step::Charge(&charges); 8]).await
+        })
+    };
+    // These come before the batch of the charges is taken.
+    let mut looks = tokio::task::JoinSet::new();
+    for _ in 0..24 {
+        let desk = std::sync::Arc::clone(&desk);
+        looks.spawn(async move { desk.decided(HoldId::random(), Ask::Look).await });
+    }
+    looks.join_all().await;
+    assert!(charged.await.unwrap().iter().all(Result::is_ok));
+    assert_eq!(desk.counts().await, (0, 8));
 }
 
 /// Many callers at once share calls, with charges between them.
