@@ -42,6 +42,15 @@ struct HoldReservation<'r, 'a> {
     call: CallTime,
 }
 
+/// Which parts are undone.
+#[derive(Clone, Copy)]
+enum UndoneParts {
+    /// Those that this attempt took itself. The others are of an earlier attempt, and may be a whole hold.
+    Fresh,
+    /// All, because the hold is denied, so no earlier attempt took all parts. What an overdraft was charged stays.
+    AllButOverdrafts,
+}
+
 impl StoreInner {
     /// Takes a step on a hold slot by slot.
     pub(super) async fn hold_across(
@@ -153,23 +162,22 @@ impl HoldReservation<'_, '_> {
             match answer {
                 Ok(_) if caller.is_closed() => {
                     taken.extend(answer.and_then(decided).ok().filter(HoldStates::is_admitted));
-                    self.undo(&taken, KeptCharges::Nothing).await;
+                    self.undo(&taken, UndoneParts::Fresh).await;
                     return Err(RedisError::TimedOut.into());
                 }
                 Ok(HoldAnswer::Decided(states)) if states.is_admitted() => taken.push(states),
                 Ok(HoldAnswer::Decided(states)) => {
-                    self.undo(&taken, KeptCharges::Overdrafts).await;
+                    self.undo(&taken, UndoneParts::AllButOverdrafts).await;
                     return Ok(self.denied(&taken, &states).await);
                 }
-                // Another call has settled the id or bound it. What an earlier attempt took is not this one's to undo.
+                // Another call has settled the id or bound it.
                 Ok(answer) => {
-                    if !taken.iter().any(HoldStates::is_repeated) {
-                        self.undo(&taken, KeptCharges::Nothing).await;
-                    }
+                    self.undo(&taken, UndoneParts::Fresh).await;
                     return Ok(answer);
                 }
                 Err(error) => {
-                    let is_certain = self.undo(&taken, KeptCharges::Nothing).await;
+                    let is_undone = self.undo(&taken, UndoneParts::Fresh).await;
+                    let is_certain = is_undone && !taken.iter().any(HoldStates::is_repeated);
                     let is_certain = is_certain || error.may_have_charged();
                     return Err(if is_certain { error } else { RedisError::TimedOut.into() });
                 }
@@ -186,11 +194,13 @@ impl HoldReservation<'_, '_> {
         self.inner.hold_in_slot(self.parts.terms(part), self.name, order, self.call.continued()).await
     }
 
-    /// Undoes the parts that were taken. Returns whether that is certain in time for the answer; it goes on if it is
-    /// not.
-    async fn undo(&self, taken: &[HoldStates], kept: KeptCharges) -> bool {
-        let adjustments =
-            self.parts.iter().zip(taken).map(|(part, states)| adjustments_of(kept, part, states));
+    /// Undoes parts that were taken. Returns whether that is certain in time for the answer; it goes on if it is not.
+    async fn undo(&self, taken: &[HoldStates], undone: UndoneParts) -> bool {
+        let adjustments = self.parts.iter().zip(taken).map(|(part, states)| match undone {
+            UndoneParts::Fresh if states.is_repeated() => None,
+            UndoneParts::Fresh => Some(adjustments_of(KeptCharges::Nothing, part, states)),
+            UndoneParts::AllButOverdrafts => Some(adjustments_of(KeptCharges::Overdrafts, part, states)),
+        });
         let (inner, hold, name) = (Arc::clone(self.inner), Arc::clone(self.hold), self.name);
         let undone = tokio::spawn(undo(inner, hold, name, adjustments.collect()));
         let deadline = self.inner.committer.deadline(self.call.begun);

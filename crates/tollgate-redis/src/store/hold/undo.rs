@@ -37,17 +37,19 @@ pub(super) fn adjustments_of(
     taken.charged().iter().enumerate().map(adjustment).collect()
 }
 
-/// Undoes the first parts of a hold, one for each list of adjustments. Returns whether all are undone.
+/// Undoes the first parts of a hold, one for each list of adjustments, but not those without a list. Returns whether
+/// all are undone.
 pub(super) async fn undo(
     inner: Arc<StoreInner>,
     hold: Arc<OwnedHold>,
     name: HoldName,
-    adjustments: Vec<Vec<HoldAdjustment>>,
+    adjustments: Vec<Option<Vec<HoldAdjustment>>>,
 ) -> bool {
     let (in_flight, charges) = hold.charges();
     let Ok(parts) = HoldParts::new(&hold.terms(&in_flight, &charges), &inner.names) else { return false };
     let inner = &inner;
-    let each = parts.iter().zip(&adjustments).map(async |(part, adjustments)| {
+    let undone = parts.iter().zip(&adjustments).filter_map(|(part, own)| Some((part, own.as_ref()?)));
+    let each = undone.map(async |(part, adjustments)| {
         let (mut backoff, patience) = (Backoff::default(), instant() + PATIENCE);
         loop {
             backoff.wait().await;

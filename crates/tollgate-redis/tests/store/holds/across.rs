@@ -201,12 +201,7 @@ fn a_part_that_is_lost_says_so_and_the_others_are_settled() {
 #[test]
 fn a_caller_that_goes_away_between_two_slots_leaves_nothing() {
     let cluster = Cluster::start(Software::Redis).calm();
-    let named_in = |third: u16| {
-        let slots = third * (SLOTS / 3) + 1..(third + 1) * (SLOTS / 3);
-        let mut names = (0..).map(|user| format!("user-{user}"));
-        names.find(|name| slots.contains(&cluster.slot_of(&format!("{{{name}}}")))).unwrap()
-    };
-    let [user, team] = [named_in(0), named_in(2)];
+    let [user, _, team] = names_by_slot(&cluster);
     let slots = [&user, &team].map(|name| cluster.slot_of(&format!("{{{name}}}")));
     let [first, second] = slots.map(|slot| cluster.primary_of(slot));
     let team = Arc::new(Team::on(&cluster, Key::from(user), Key::from(team)));
@@ -238,6 +233,66 @@ fn a_caller_that_goes_away_between_two_slots_leaves_nothing() {
     });
     assert_eq!(team.renew(gone), HoldAnswer::Expired);
     assert!(team.reserve(gone).is_admitted());
+}
+
+/// A name in each third of the slots.
+fn names_by_slot(cluster: &Cluster) -> [String; 3] {
+    [0, 1, 2].map(|third| {
+        let slots = third * (SLOTS / 3) + 1..(third + 1) * (SLOTS / 3);
+        let mut names = (0..).map(|user| format!("user-{user}"));
+        names.find(|name| slots.contains(&cluster.slot_of(&format!("{{{name}}}")))).unwrap()
+    })
+}
+
+/// The records of ids of this key.
+fn records(cluster: &Cluster, name: &str) -> Vec<String> {
+    let server = cluster.primary_of(cluster.slot_of(&format!("{{{name}}}")));
+    let records: Vec<String> = server.command(["KEYS", "*~hold*"]);
+    records.into_iter().filter(|record| record.contains(name)).collect()
+}
+
+/// A repetition of which a slot fails takes nothing away from the hold that was taken before.
+#[test]
+fn a_repetition_that_fails_leaves_the_hold() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let [user, _, last] = names_by_slot(&cluster);
+    let team = Team::on(&cluster, Key::from(user), Key::from(last.clone()));
+    let hold = (HoldId::random(), 1, 10);
+    assert!(team.reserve(hold).is_admitted());
+    let server = cluster.primary_of(cluster.slot_of(&format!("{{{last}}}")));
+    let record = records(&cluster, &last).remove(0);
+    server.command::<()>(["RENAME", &record, &format!("{record}-kept")]);
+    server.command::<()>(["SET", &record, "nonsense"]);
+    let failed = block_on(team.answer(hold, Ask::Reserve)).unwrap_err();
+    assert!(failed.may_have_charged(), "the first slot has its part");
+    server.command::<()>(["RENAME", &format!("{record}-kept"), &record]);
+    assert_eq!(team.renew(hold), HoldAnswer::Renewed { left: Duration::from_secs(60) });
+    assert_eq!(team.counts(), [(1, 10), (1, 10)]);
+}
+
+/// A slot has the id for something else: what this repetition took itself is undone, and what it found stays.
+#[test]
+fn a_repetition_that_conflicts_undoes_what_it_took_itself() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let names = names_by_slot(&cluster);
+    let team = Team::on(&cluster, Key::from("alice"), Key::from("red"));
+    let keys = names.clone().map(Key::from);
+    let charges: Vec<_> = keys.iter().map(|key| Charge::new(&team.words, key, 10)).collect();
+    let terms = HoldTerms::new(HoldId::random(), &[], &charges, HoldLength::default());
+    assert!(decided(take(&team.store, HoldStep::Reserve(terms)).unwrap()).is_admitted());
+    // The last two slots have lost the id, and another call has used it in the last one.
+    for name in &names[1..] {
+        let server = cluster.primary_of(cluster.slot_of(&format!("{{{name}}}")));
+        server.command::<i64>(["DEL", &records(&cluster, name)[0]]);
+    }
+    let alone = HoldTerms::new(terms.id(), &[], &charges[2..], HoldLength::default());
+    assert!(decided(take(&team.store, HoldStep::Reserve(alone)).unwrap()).is_admitted());
+    assert_eq!(take(&team.store, HoldStep::Reserve(terms)).unwrap(), HoldAnswer::Conflict);
+    let used = keys
+        .each_ref()
+        .map(|key| block_on(team.store.peek(&[Charge::new(&team.words, key, 0)])).unwrap()[0].used());
+    assert_eq!(used, [10, 10, 20]);
+    assert_eq!(names.each_ref().map(|name| records(&cluster, name).len()), [1, 0, 1]);
 }
 
 /// Many callers who repeat the same ids across slots never hold more than the limits.
