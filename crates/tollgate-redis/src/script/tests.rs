@@ -164,6 +164,21 @@ fn only_the_last_attempt_undoes_a_hold() {
     assert_eq!(outcomes(&[hold_of_one(HoldOperation::Renew, 1)]), [HoldOutcome::Lost]);
 }
 
+/// A refusal ends a whole call, so a new hold in it must not come before steps on those that live.
+#[test]
+fn a_server_without_memory_does_not_refuse_what_shares_a_call_with_a_new_hold() {
+    let server = Server::start(Software::Redis);
+    let mut connection = server.connection();
+    server.command::<String>(["SCRIPT", "LOAD", hold::TEXT]);
+    let reserve = || hold_of_one(HoldOperation::Reserve, 1);
+    take(&mut connection, &[reserve()]);
+    let mut other = reserve();
+    other.keys.iter_mut().for_each(|key| *key = [key, b"-other".as_slice()].concat().into());
+    server.command::<()>(["CONFIG", "SET", "maxmemory", "1"]);
+    let answers = take(&mut connection, &[other, hold_of_one(HoldOperation::Renew, 1)]);
+    assert_eq!(answers[1].outcome, ScriptOutcome::Hold(Box::new(HoldOutcome::Renewed)));
+}
+
 /// A reply to a step on a hold with any number that the script never says.
 #[test]
 fn a_hold_whose_reply_cannot_be_is_an_error() {

@@ -140,6 +140,36 @@ async fn a_server_that_is_out_of_memory_renews_and_settles_what_lives() {
     }
 }
 
+/// Nothing but their own is asked of a server without memory: no unit that has ended is removed, and no expiry moves.
+#[tokio::test]
+async fn a_server_that_is_out_of_memory_refuses_no_step_on_what_lives() {
+    for software in Software::ALL {
+        let server = Server::start(software);
+        let desk = Desk::new(patient_builder(&url(server.address())).build().unwrap());
+        let (units, charges) =
+            ([InFlightCharge::new(&desk.jobs, &desk.key, 1)], [Charge::new(&desk.words, &desk.key, 10)]);
+        let length = |seconds| HoldLength::new(Duration::from_secs(seconds)).unwrap();
+        let long = HoldTerms::new(HoldId::random(), &units, &charges, length(3_600));
+        let short = HoldTerms::new(HoldId::random(), &units, &charges, length(60));
+        let only_charged = HoldTerms::new(HoldId::random(), &[], &charges, length(60));
+        let take = async |step| desk.store.hold_until(step, None).await;
+        for terms in [long, short, only_charged] {
+            assert!(
+                matches!(take(HoldStep::Reserve(terms)).await, Ok(HoldAnswer::Decided(it)) if it.is_admitted())
+            );
+        }
+        server.command::<()>(["CONFIG", "SET", "maxmemory", "1"]);
+        for terms in [short, only_charged, long] {
+            let renewed = take(HoldStep::Renew(terms)).await;
+            assert!(matches!(renewed, Ok(HoldAnswer::Renewed { .. })), "{renewed:?}");
+        }
+        for terms in [only_charged, short, long] {
+            let settled = take(HoldStep::Settle(terms, &[HoldAdjustment::Charge(7)])).await;
+            assert!(matches!(settled, Ok(HoldAnswer::Settled(_))), "{settled:?}");
+        }
+    }
+}
+
 /// The calls of a batch for which no server is known are sent apart, that of its holds too.
 #[tokio::test]
 async fn holds_that_wait_for_the_first_primary_are_sent_with_charges() {

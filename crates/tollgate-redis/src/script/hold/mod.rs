@@ -11,7 +11,7 @@ use super::window_spec::WindowSpec;
 pub(crate) const TEXT: &str = include!("text.in");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "bbbf4fa437960615f51ced10584e71593291aa08";
+pub(crate) const SHA1: &str = "136803b1ad203227d2bc0a7d65d34d043a333f7c";
 
 /// What a step does with a hold. What it does with its quotas, the request says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,21 +43,22 @@ pub(crate) struct FlightShape {
     pub(crate) longest: u32,
 }
 
-/// An operation on a hold.
+/// An operation on a hold, in the order in which a call takes them: those first that a server without memory does not
+/// refuse. After one that writes, it refuses none of the others either; a refusal would end the whole call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HoldOperation {
-    /// Takes the units, and charges all quotas of the request.
-    Reserve,
-    /// Looks at the same.
-    Look,
-    /// Starts the length again.
-    Renew,
     /// Ends the hold, and adjusts the quotas of the request.
     Settle(SettledCounters),
     /// Settles what this attempt has reserved, and forgets the id.
     Undo(SettledCounters),
+    /// Starts the length again.
+    Renew,
     /// Forgets all units of one limit.
     Reset,
+    /// Takes the units, and charges all quotas of the request.
+    Reserve,
+    /// Looks at the same.
+    Look,
 }
 
 /// The quotas of a hold that is settled.

@@ -107,6 +107,10 @@ local function write_record(name, record)
   call('SET', name, head .. record.rest, 'PXAT', record.ends + GRACE)
 end
 
+-- Writes the expiry that a record has. A server that is out of memory refuses this never, and after it no other write
+-- of the call.
+local function begin_write(name, record) call('PEXPIREAT', name, record.ends + GRACE) end
+
 -- Returns the integers of the reply after this length.
 local function rest_of_reply(length)
   local rest = {}
@@ -201,10 +205,10 @@ local function renew(hold, key)
       end
     end
   end
+  begin_write(KEYS[key + 1], record)
   for i, units in ipairs(live) do
     local name = KEYS[key + 1 + i]
     if #units > 0 then
-      -- In this order, a server that is out of memory does not refuse it.
       expire(name, ends, call('PEXPIRETIME', name))
       call('ZADD', name, 'XX', unpack(units))
     end
@@ -246,7 +250,7 @@ local function settle(op, hold, key, asked, is_stale)
       counter[1], counter.op = counter.unit, 'record'
     end
   end
-  -- First: a server that is out of memory refuses no write after one that frees some.
+  begin_write(KEYS[key + 1], record)
   for i, flight in ipairs(hold.flights) do
     if flight.units > 0 then try('ZREM', KEYS[key + 1 + i], unpack(members(hold.id, flight.units))) end
   end
