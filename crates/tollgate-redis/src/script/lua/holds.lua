@@ -79,7 +79,10 @@ local function live_units(name, flight, may_write)
   if type(all) ~= 'number' then return nil end
   if all == 0 then return 0, NO_KEY end
   local live = call('ZCOUNT', name, now + 1, '+inf')
-  if may_write and all > live then call('ZPOPMIN', name, math.min(all - live, math.max(SWEPT, 2 * flight.units))) end
+  if may_write and all > live then
+    local taken = math.min(flight.units, MOST_UNITS)
+    call('ZPOPMIN', name, math.min(all - live, math.max(SWEPT, 2 * taken)))
+  end
   if live == 0 then return 0, NO_KEY end
   local expires, latest = call('PEXPIRETIME', name), now + flight.longest
   if expires > latest + GRACE then

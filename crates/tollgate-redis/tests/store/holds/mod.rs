@@ -281,6 +281,21 @@ fn units_that_have_ended_are_removed_faster_than_new_ones_come() {
     assert_eq!(server.command::<i64>(["ZCARD", &name[0]]), 1_901);
 }
 
+/// However many units a hold asks for, a step does no more work than the most that a hold can have needs.
+#[test]
+fn a_request_for_many_units_sweeps_few() {
+    let (server, desk) = steered("2000~in_flight");
+    assert!(desk.reserve(Asked::new(1, 1)).is_admitted());
+    let name: Vec<String> = server.command(["KEYS", "*in_flight*"]);
+    for unit in 0..5_000 {
+        server.command::<i64>(["ZADD", &name[0], "1", &unit.to_string()]);
+    }
+    for (units, left) in [(u32::MAX, 3_001), (2, 2_901), (1_000, 901)] {
+        let _ = desk.reserve(Asked::new(units, 1_000_001));
+        assert_eq!(server.command::<i64>(["ZCARD", &name[0]]), left, "{units}");
+    }
+}
+
 /// After a step back, a hold would have lived for the whole step.
 #[test]
 fn a_step_back_leaves_no_unit_longer_than_the_longest_length() {
