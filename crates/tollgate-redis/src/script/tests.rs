@@ -206,6 +206,9 @@ fn a_hold_whose_reply_cannot_be_is_an_error() {
         (reserve(), &[1, 0, 0, now, 3, 3, 3]),
         (reserve(), &[1, 0, 0, now, 3, 2, 5]),
         (reserve(), &[1, 1, 1, now - 5_000, 9, 4, 7]),
+        // The limit was lowered since the live units were taken.
+        (reserve(), &[1, 0, 0, now, 3, 1 << 20, 3]),
+        (reserve(), &[1, 1, 1, now, 2, 1, 7]),
         (HoldOperation::Look, &[1, 0, 0, now, 3, 2, 3]),
         (HoldOperation::Renew, &[2]),
         (HoldOperation::Renew, &[-5]),
@@ -236,6 +239,9 @@ fn a_hold_whose_reply_cannot_be_is_an_error() {
         (reserve(), &[1, 0, 1, now, 3, 2, 1 << 41]),
         (reserve(), &[1, 0, 1, now, 3, 2]),
         (reserve(), &[1, 0, 1, now, 3, 2, 3, 0]),
+        (reserve(), &[1, 0, 0, now, 3, (1 << 20) + 1, 3]),
+        (reserve(), &[1, 1, 1, now, 3, 3, 3]),
+        (reserve(), &[1, 1, 1, now, 3, i64::from(u32::MAX), 3]),
         (HoldOperation::Look, &[1, 1, 1, now, 3, 2, 3]),
         (HoldOperation::Look, &[1, 0, 1, now, 3, 2, 3]),
         // Answers to another question.

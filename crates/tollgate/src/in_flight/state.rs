@@ -32,7 +32,7 @@ impl InFlightState {
     /// Returns the state with so many more live units, which the step has taken.
     #[must_use]
     pub const fn taken(self, units: u32) -> Self {
-        Self { live: self.live + units, units, ..self }
+        Self { live: self.live.saturating_add(units), units, ..self }
     }
 
     /// Returns the state with another reason, or none.

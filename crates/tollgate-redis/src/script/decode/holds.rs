@@ -7,7 +7,7 @@ use tollgate::{InFlight, Timestamp};
 
 use super::{Reply, ScriptOutcome};
 use crate::script::hold::{
-    AdjustedCounter, HoldOperation, HoldOutcome, HoldShape, HoldVerdict, SettledCounters,
+    AdjustedCounter, FlightShape, HoldOperation, HoldOutcome, HoldShape, HoldVerdict, SettledCounters,
 };
 use crate::script::request::{Request, Shape};
 use crate::script::step::{CountChange, CounterStep};
@@ -65,8 +65,8 @@ impl Reply {
         for flight in &hold.in_flight {
             let limit = u32::try_from(self.integers.next()?).ok()?;
             let live = u32::try_from(self.integers.next()?).ok()?;
-            let is_possible = is_repeated || limit == flight.limit;
-            has_room &= flight.has_room(live);
+            let is_possible = live <= InFlight::MAX_LIMIT && (is_repeated || limit == flight.limit);
+            has_room &= FlightShape { limit, ..*flight }.has_room(live);
             in_flight.push(is_possible.then_some((InFlight::new(limit).ok()?, live))?);
         }
         let mut shapes = request.shapes.clone();
@@ -94,7 +94,7 @@ impl Reply {
             decided.step(&mut found);
         }
         let is_possible = if is_repeated {
-            is_admitted && hold.operation == HoldOperation::Reserve
+            is_admitted && has_room && hold.operation == HoldOperation::Reserve
         } else {
             is_admitted == (!hold.is_look() && has_room && fits(&found))
         };
