@@ -17,7 +17,8 @@ pub struct InFlightCharge<'a> {
 /// What a hold is for: its id, its parts, and how long it lives.
 ///
 /// The id is bound to the parts: the policies, windows, keys, costs and units, but no limit, so that a changed limit
-/// changes nothing for a hold that lives. No two parts are on one counter.
+/// changes nothing for a hold that lives. No two parts are on one counter: memory would add them up, and the Redis
+/// store refuses them as [`Uncountable`](crate::StoreError::Uncountable).
 #[derive(Debug, Clone, Copy)]
 pub struct HoldTerms<'a> {
     id: HoldId,
