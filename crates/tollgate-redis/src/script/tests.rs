@@ -273,6 +273,51 @@ fn a_hold_whose_reply_cannot_be_is_an_error() {
     }
 }
 
+/// The level of a bucket is read with the numbers of the limit under which it was written.
+#[test]
+fn a_repeated_answer_is_read_with_the_bucket_of_its_time() {
+    let now = server().time().as_unix_millis();
+    let bucket = |text: &str| text.parse::<Quota>().unwrap().bucket().unwrap();
+    let numbers = |bucket: tollgate::kind::Bucket| {
+        let all = [bucket.unit(), bucket.parts(), bucket.highest_level(), bucket.kept_level()];
+        all.map(u64::cast_signed)
+    };
+    let read = |is_repeated: i64, [unit, parts, highest, kept]: [i64; 4], level: i64| {
+        let mut request = hold_of_one(HoldOperation::Reserve, 1);
+        request.shapes[0].windows = WindowSpec::Burst { bucket: bucket("10/1m~burst") };
+        let mut packed = vec![0xdc, 0, 12];
+        for number in [now, 1, is_repeated, 1, now, 3, 2, unit, parts, highest, kept, level] {
+            packed.push(0xd3);
+            packed.extend(number.to_be_bytes());
+        }
+        let (entries, _) = entries(&[request]);
+        let reply = decode(RespValue::Bulk(packed)).unwrap();
+        MergedRequests::new(&entries).read(0, &entries, reply).is_ok()
+    };
+    let own = numbers(bucket("10/1m~burst"));
+    assert!(read(0, own, 18_000) && read(1, own, 18_000));
+    for earlier in ["7/1m~burst", "0/1m~burst", "1/1m~burst:1000", "1000003/1m~burst", "999999937/1h~burst:1"]
+    {
+        let Some(earlier) = earlier.parse::<Quota>().ok().and_then(|quota| quota.bucket()) else { continue };
+        let earlier = numbers(earlier);
+        assert!(read(1, earlier, 2 * earlier[0]), "{earlier:?}");
+        assert!(!read(0, earlier, 2 * earlier[0]), "{earlier:?}");
+        assert!(!read(1, earlier, earlier[3] + 1), "{earlier:?}");
+        let [unit, parts, highest, kept] = earlier;
+        for none in [
+            [0, parts, highest, kept],
+            [unit, 0, highest, kept],
+            [unit, 1 << 23, highest, kept],
+            [unit, parts, highest + 1, kept.max(highest + 1)],
+            [unit, parts, highest, highest - 1],
+            [unit, parts, highest, 1 << 53],
+            [unit, parts, highest, -1],
+        ] {
+            assert!(!read(1, none, 0), "{none:?}");
+        }
+    }
+}
+
 #[test]
 fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     let mut connection = connect();

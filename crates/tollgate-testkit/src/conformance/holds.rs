@@ -213,6 +213,31 @@ pub async fn an_id_belongs_to_what_it_was_first_admitted_for<S: StoreUnderTest>(
     assert_eq!(holds.asks(hold).await, HoldAnswer::Ended);
 }
 
+/// Rule 16: a limit that changes in between does not change the first answer, of any kind of quota.
+pub async fn a_changed_limit_leaves_the_first_answer<S: StoreUnderTest>(subject: &S) {
+    let jobs = [in_flight("2~in_flight")];
+    let quotas =
+        |limit| ["/1h", "/1h~burst", "/1h~sliding", "/1h~log"].map(|it| quota(&format!("{limit}{it}")));
+    for (key, limit) in [("lowered", 7), ("same", 100), ("raised", 177)] {
+        let holds = HoldsUnderTest::new(subject, &jobs, &quotas(100)).with_key(key);
+        holds.takes(1, 29).await;
+        let hold = TestedHold::new(1, 30);
+        let first = holds.reserves(hold).await;
+        let changed = HoldsUnderTest::new(subject, &jobs, &quotas(limit)).with_key(key);
+        let again = changed.reserves(hold).await;
+        assert!(again.is_repeated(), "{key}");
+        let told = |states: &HoldStates| -> Vec<_> {
+            states.charged().iter().map(|state| (state.used(), state.units(), state.mark())).collect()
+        };
+        assert_eq!(told(&again), told(&first), "{key}");
+        let charged = settled(holds.settles(hold, &[HoldAdjustment::Charge(5); 4]).await);
+        let again = settled(changed.settles(hold, &[HoldAdjustment::Charge(5); 4]).await);
+        for (again, charged) in again.iter().zip(&charged) {
+            assert_eq!((again.used(), again.units()), (charged.used(), charged.units()), "{key}");
+        }
+    }
+}
+
 /// Rule 16: a denial is not remembered: the id is free, and is decided again.
 pub async fn only_an_admitted_answer_is_remembered<S: StoreUnderTest>(subject: &S) {
     let holds = HoldsUnderTest::new(subject, &[in_flight("1~in_flight")], &[quota("100/1h")]);

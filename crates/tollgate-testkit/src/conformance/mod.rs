@@ -174,6 +174,7 @@ macro_rules! conformance {
             holds::a_hold_takes_all_parts_or_none
             holds::limits_in_flight_have_their_own_counters
             holds::a_repeated_reservation_gets_its_first_answer
+            holds::a_changed_limit_leaves_the_first_answer
             holds::an_id_belongs_to_what_it_was_first_admitted_for
             holds::only_an_admitted_answer_is_remembered
             holds::a_hold_ends_after_its_length

@@ -82,6 +82,17 @@ impl Bucket {
         Self { burst: bucket.burst.min(bucket.largest_burst()), ..bucket }
     }
 
+    /// Returns the bucket that has these numbers: [`unit`](Self::unit), [`parts`](Self::parts),
+    /// [`highest_level`](Self::highest_level) and [`kept_level`](Self::kept_level), or `None` if there is none. A store
+    /// that remembers the level of a bucket remembers these, because the limit may change.
+    #[must_use]
+    pub fn with_numbers([unit, parts, highest, kept]: [u64; 4]) -> Option<Self> {
+        let is_possible = unit > 0 && (1..=MAX_PARTS).contains(&parts) && highest.max(kept) <= 2 * MAX_LEVEL;
+        let burst = is_possible.then(|| (highest / unit).div_ceil(2))?;
+        let bucket = Self { unit, parts, burst, window: kept };
+        (bucket.highest_level() == highest && bucket.kept_level() == kept).then_some(bucket)
+    }
+
     fn reduced(limit: u64, window: u64, burst: u64) -> Self {
         let (burst, limit) = if limit == 0 { (0, 1) } else { (burst, limit) };
         let divisor = greatest_common_divisor(limit, window);

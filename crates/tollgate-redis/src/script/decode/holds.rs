@@ -3,6 +3,7 @@
 use std::mem;
 
 use smallvec::{SmallVec, smallvec};
+use tollgate::kind::Bucket;
 use tollgate::{InFlight, Timestamp};
 
 use super::{Reply, ScriptOutcome};
@@ -146,13 +147,29 @@ impl Reply {
         Some(HoldOutcome::Settled(then, counters))
     }
 
-    /// The windows of a counter. Of those that a step names, the reply has the bounds: a repeated answer may be of
-    /// earlier ones.
+    /// The windows of a counter. Of those that a step names, the reply has the bounds, and of a bucket its numbers: a
+    /// repeated answer may be of earlier ones.
     fn windows(&mut self, asked: WindowSpec, is_repeated: bool) -> Option<WindowSpec> {
-        let WindowSpec::Given { .. } = asked else { return Some(asked) };
-        let (start, end) = (self.integers.next()?, self.integers.next()?);
-        let windows = WindowSpec::Given { start, end };
-        (windows == asked || is_repeated && start < end).then_some(windows)
+        match asked {
+            WindowSpec::Given { .. } => {
+                let (start, end) = (self.integers.next()?, self.integers.next()?);
+                let windows = WindowSpec::Given { start, end };
+                (windows == asked || is_repeated && start < end).then_some(windows)
+            }
+            WindowSpec::Burst { bucket } => {
+                let mut numbers = [0; 4];
+                for number in &mut numbers {
+                    *number = u64::try_from(self.integers.next()?).ok()?;
+                }
+                let own = [bucket.unit(), bucket.parts(), bucket.highest_level(), bucket.kept_level()];
+                if numbers == own {
+                    return Some(asked);
+                }
+                let bucket = if is_repeated { Bucket::with_numbers(numbers) } else { None };
+                bucket.map(|bucket| WindowSpec::Burst { bucket })
+            }
+            _ => Some(asked),
+        }
     }
 
     /// The time of the step that is answered.

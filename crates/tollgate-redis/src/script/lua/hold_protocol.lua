@@ -18,13 +18,14 @@
 -- The reply is a flat list of integers: the time, and for each step one of these. A fault changes nothing.
 --
 --   DECIDED, whether it was taken before, whether it was admitted, the time of the step that decided, the limit of
---             each counter in flight and its live units before it, the bounds of each window that the step named, and
---             then what the script of charges says of the counters
+--             each counter in flight and its live units before it, the bounds of each window that the step named and
+--             the four numbers of each bucket, and then what the script of charges says of the counters
 --   RENEWED
 --   SETTLED, whether it was taken before, the time of the step that settled, how many counters were adjusted, and for
 --             each: its number, the operation (0 for a refund, 1 for a charge), the units, `one`, the bounds of the
---             window if the step named one, and then what the script of charges says of the counter
---   FORGOTTEN and the units that were live
+--             window if the step named one or the numbers of a bucket, and then what the script of charges says of the
+--             counter
+--   FORGOTTEN and the units that were live; a reset deletes whatever the key holds, and says 0 of what is no counter
 --   LOST, EXPIRED, ENDED, CONFLICT, STALE or NO_COUNT
 --
 -- A record has the binding, the attempt, whether the hold lives or is settled, when that ends, and the rest of the

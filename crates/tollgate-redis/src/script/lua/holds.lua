@@ -110,6 +110,13 @@ local function write_record(name, record)
   call('SET', name, head .. record.rest, 'PXAT', record.ends + GRACE)
 end
 
+-- Says what a repeated answer has to be read with: the bounds of a window that the step named, or the numbers of a
+-- bucket. Both may be others by then.
+local function say_windows(counter)
+  if counter[4] == 'given' then say(counter.a, counter.b) end
+  if counter[4] == 'burst' then say(counter.a, counter.b, counter.highest, counter.kept) end
+end
+
 -- Writes the expiry that a record has. A server that is out of memory refuses this never, and after it no other write
 -- of the call.
 local function begin_write(name, record) call('PEXPIREAT', name, record.ends + GRACE) end
@@ -138,7 +145,7 @@ local function decide(hold, key, asked, may_write)
   say(DECIDED, 0, 0, now)
   for i, count in ipairs(counts) do say(hold.flights[i].limit, count) end
   for _, counter in ipairs(asked) do
-    if counter[4] == 'given' then say(counter.a, counter.b) end
+    say_windows(counter)
   end
   local admitted, fault = 1, nil
   if #asked > 0 then
@@ -261,7 +268,7 @@ local function settle(op, hold, key, asked, is_stale)
   say(SETTLED, 0, now, #asked)
   for i, counter in ipairs(asked) do
     say(counter.number, counter.op == 'refund' and 0 or 1, counter.unit, counter.op == 'refund' and counter.one or 0)
-    if counter[4] == 'given' then say(counter.a, counter.b) end
+    say_windows(counter)
     local at = first + i - 1
     if counter.kind then
       said = kinds.singles(reply, said, counter.op, 1, 1, at, counter)
