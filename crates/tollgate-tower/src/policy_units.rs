@@ -10,8 +10,8 @@ use tollgate::{
     StoreError,
 };
 use tollgate_policy::{
-    AskedHold, CheckError, PolicyDecision, PolicyHold, PolicyLimiter, PolicySet, RenewAnswer, ReserveAnswer,
-    SettleAnswer, View,
+    AskedHold, CheckError, HoldPart, PolicyDecision, PolicyHold, PolicyLimiter, PolicySet, RenewAnswer,
+    ReserveAnswer, SettleAnswer, View,
 };
 
 /// What a request asks policies to hold.
@@ -67,8 +67,7 @@ where
     }
 
     async fn ended(&self, ending: HoldEnding) -> Result<HoldAnswer, StoreError> {
-        let is_unknown = self.hold.get().is_none();
-        if is_unknown {
+        if self.hold.get().is_none() {
             // The answer was lost. Reserving again with the id gets it, or takes what is ended at once.
             match self.reserve().await {
                 Ok(_) => {}
@@ -77,16 +76,12 @@ where
             }
         }
         let Some(hold) = self.hold() else { return Ok(HoldAnswer::Gone) };
-        if is_unknown && ending == HoldEnding::GiveBack {
-            // Its request was refused, so costs that policies set are given back as well.
-            return self.limiter.cancel_until(None, hold).await.map(|()| HoldAnswer::Gone);
-        }
-        let cost = match ending {
-            HoldEnding::Keep => self.asked.cost,
-            HoldEnding::GiveBack => 0,
-            HoldEnding::Settle(cost) => cost,
+        let settled = match ending {
+            HoldEnding::Keep => self.limiter.settle_until(None, hold, self.asked.cost).await,
+            HoldEnding::GiveBack => self.limiter.settle_until(None, &refunded(hold), 0).await,
+            HoldEnding::Settle(cost) => self.limiter.settle_until(None, hold, cost).await,
         };
-        Ok(match self.limiter.settle_until(None, hold, cost).await? {
+        Ok(match settled? {
             SettleAnswer::Settled(settled) => {
                 HoldAnswer::Settled(settled.iter().map(|settlement| settlement.state).collect())
             }
@@ -124,6 +119,13 @@ where
     fn end(&self, ending: HoldEnding) -> Answer<KeeperFuture<'_>> {
         self.answer(self.ended(ending))
     }
+}
+
+/// Returns a hold whose settlement at a cost of 0 gives back everything, also what a policy or an attribute costs. Unlike
+/// a cancelled one, it counts as settled.
+fn refunded(hold: &PolicyHold) -> PolicyHold {
+    let parts = hold.parts().iter().map(|part| HoldPart { is_asked: true, ..part.clone() }).collect();
+    PolicyHold::new(hold.id(), hold.place(), hold.length(), parts, hold.in_flight().to_vec())
 }
 
 fn nonsense() -> StoreError {

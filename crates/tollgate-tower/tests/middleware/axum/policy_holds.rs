@@ -12,7 +12,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Frame;
 use tokio::sync::mpsc as channel;
-use tollgate::{HoldKeeper, InFlight, Key, Limiter, ManualClock, MemoryStore};
+use tollgate::{AnswerError, HoldKeeper, InFlight, Key, Limiter, ManualClock, MemoryStore};
 use tollgate_policy::{Attributes, Config, PolicyLimiter};
 use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::Global;
@@ -62,6 +62,13 @@ impl Setup {
         let peek = self.limiter.peek(&view, 1).await.unwrap();
         let live = peek.in_flight().next().map_or(0, |standing| standing.state.live());
         (live, peek.quotas().next().map_or(0, |standing| standing.state.used()))
+    }
+
+    /// The used units of each quota for this path.
+    async fn used(&self, path: &str) -> Vec<u64> {
+        let view: Attributes<'_> = [("path", path)].into_iter().collect();
+        let peek = self.limiter.peek(&view, 1).await.unwrap();
+        peek.quotas().map(|standing| standing.state.used()).collect()
     }
 
     async fn until_counts(&self, path: &str, counts: (u32, u64)) {
@@ -149,10 +156,16 @@ async fn some_responses_give_back_their_cost() {
     let setup = setup();
     let rule = setup.rule().cost(10).refund_if(|response| response.status.is_server_error());
     let failing = || async { (StatusCode::INTERNAL_SERVER_ERROR, "sorry") };
-    let app = Router::new().route("/tokens", on_get(failing).post(|| async { "done" }));
+    let app = Router::new()
+        .route("/tokens", on_get(failing).post(|| async { "done" }))
+        .route("/strict", on_get(failing));
     let address = serve(app.layer(RateLimitLayer::builder(rule).build().unwrap())).await;
     assert_eq!(get(address, "/tokens").await.status, StatusCode::INTERNAL_SERVER_ERROR);
     setup.until_counts("/tokens", (0, 0)).await;
+    // A refund gives back what policies cost as well, as it does without a hold.
+    assert_eq!(get(address, "/strict").await.status, StatusCode::INTERNAL_SERVER_ERROR);
+    setup.until_counts("/strict", (0, 0)).await;
+    assert_eq!(setup.used("/strict").await, [0, 0]);
     assert_eq!(send(address, "POST /tokens", &[]).await.status, StatusCode::OK);
     setup.until_counts("/tokens", (0, 10)).await;
 }
@@ -194,6 +207,28 @@ async fn a_request_that_is_admitted_during_an_outage_has_a_hold_that_nothing_cou
     for path in ["/tokens", "/streams"] {
         assert_eq!(setup.counts(path).await, (0, 0), "{path}");
     }
+}
+
+/// The client is told that its request failed, so it is not charged for it.
+#[tokio::test]
+async fn a_request_that_is_refused_with_an_unknown_outcome_costs_nothing() {
+    let setup = setup();
+    let layer = RateLimitLayer::builder(setup.rule().cost(10)).build().unwrap();
+    let address = serve(Router::new().route("/strict", on_get(costs_seven)).layer(layer)).await;
+    for fault in [StoreFault::LosesAnswers, StoreFault::Fails(AnswerError::Late.into())] {
+        setup.store.begin(fault);
+        assert_eq!(get(address, "/strict").await.status, StatusCode::SERVICE_UNAVAILABLE);
+        setup.store.end();
+        // The next one waits until the keeper has ended the first.
+        let admitted = async {
+            while get(address, "/strict").await.status != StatusCode::OK {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, admitted).await.unwrap();
+    }
+    setup.until_counts("/strict", (0, 14)).await;
+    assert_eq!(setup.used("/strict").await, [14, 6], "two requests that were admitted");
 }
 
 #[tokio::test]
