@@ -163,7 +163,9 @@ impl Operations {
                 .success(Success::Json(of::<RenewBatchReply>(), "An entry for each request"))
                 .handled_by(later!(renew_batch)),
             Operation::post("settle", "/v1/settle", Scope::Check, of::<SettleRequest<'_>>())
-                .summary("End a hold at its actual cost; 0 gives everything back")
+                .summary(
+                    "End a hold at its actual cost; 0 gives back everything whose cost came from the caller",
+                )
                 .success(Success::Json(
                     of::<SettleReply<'_>>(),
                     "What has become of the hold, and what changed",

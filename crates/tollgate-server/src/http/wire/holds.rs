@@ -119,7 +119,7 @@ pub(in crate::http) struct SettleRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "SealedHold")]
     pub(in crate::http) hold: Cow<'a, str>,
-    /// The actual cost; 0 gives everything back. Costs that a policy or an attribute sets do not change.
+    /// The actual cost; 0 gives everything back, except costs that a policy or an attribute sets: they do not change.
     pub(in crate::http) cost: CostUnits,
 }
 
@@ -141,7 +141,7 @@ pub(in crate::http) struct SettleEntryRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "String")]
     pub(in crate::http) hold: Cow<'a, str>,
-    /// The actual cost; 0 gives everything back.
+    /// The actual cost, as in `/v1/settle`.
     pub(in crate::http) cost: CostUnits,
 }
 
