@@ -107,9 +107,7 @@ impl Edge {
                 RecordEntry::Rejection(Rejection::change(error, &format!("requests[{index}].attributes")))
             }
         });
-        let mut reply = reply::json(StatusCode::OK, &RecordBatchReply { records: records.collect() });
-        reply.held = held;
-        Ok(reply)
+        Ok(reply::batch(&RecordBatchReply { records: records.collect() }, held))
     }
 }
 

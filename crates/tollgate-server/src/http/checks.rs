@@ -87,9 +87,7 @@ impl Edge {
                 None => BatchEntry::Rejection(Rejection::store(&AnswerError::Nonsense.into())),
             }
         });
-        let mut reply = reply::json(StatusCode::OK, &BatchReply { decisions: entries.collect() });
-        reply.held = held;
-        Ok(reply)
+        Ok(reply::batch(&BatchReply { decisions: entries.collect() }, held))
     }
 
     /// Answers with this body if the request is admitted, and otherwise with the denial.

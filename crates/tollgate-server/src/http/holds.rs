@@ -53,8 +53,9 @@ impl Edge {
         let body = body::read(request, &self.budget).await?;
         let ReserveBatchRequest { requests } = json::read(&body)?;
         BatchRequest::check_length(requests.len())?;
+        // Most holds are much shorter than the longest.
         let longest = requests.len() * (BATCH_ENTRY + HoldSeal::MAX);
-        let mut held = self.budget.for_answer(version, longest).map_err(Rejection::no_room_for_answer)?;
+        let held = self.budget.for_answer(version, longest).map_err(Rejection::no_room_for_answer)?;
         let engine = self.engine()?;
         let each = requests.into_iter().enumerate().map(async |(index, Object(request))| {
             let ReserveEntryRequest { attributes, cost, units, expires_after, id, policy, quotas } = request;
@@ -78,13 +79,7 @@ impl Edge {
             Ok(decision) => ReserveEntry::Decision(ReserveReply::new(decision, hold)),
             Err(rejection) => ReserveEntry::Rejection(rejection.clone()),
         });
-        let mut reply = reply::json(StatusCode::OK, &ReserveBatchReply { decisions: entries.collect() });
-        // Most holds are much shorter than the longest.
-        if let Some(held) = &mut held {
-            held.shrink(reply.length());
-        }
-        reply.held = held;
-        Ok(reply)
+        Ok(reply::batch(&ReserveBatchReply { decisions: entries.collect() }, held))
     }
 
     pub(super) async fn renew(
@@ -118,9 +113,7 @@ impl Edge {
             Ok(renewed) => RenewEntry::Renewal(renewed),
             Err(rejection) => RenewEntry::Rejection(rejection),
         });
-        let mut reply = reply::json(StatusCode::OK, &RenewBatchReply { renewals: renewals.collect() });
-        reply.held = held;
-        Ok(reply)
+        Ok(reply::batch(&RenewBatchReply { renewals: renewals.collect() }, held))
     }
 
     pub(super) async fn settle(
@@ -158,9 +151,7 @@ impl Edge {
                 Err(rejection) => SettleEntry::Rejection(rejection),
             }
         });
-        let mut reply = reply::json(StatusCode::OK, &SettleBatchReply { settlements: settlements.collect() });
-        reply.held = held;
-        Ok(reply)
+        Ok(reply::batch(&SettleBatchReply { settlements: settlements.collect() }, held))
     }
 
     /// Seals the hold of a reservation. `attributes` is the field that its attributes come from.

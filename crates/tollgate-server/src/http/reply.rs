@@ -58,6 +58,14 @@ pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Reply {
     whole(status, JSON, body)
 }
 
+/// Returns the answer to a batch. It keeps the memory that was held for it, as far as it needs it.
+pub(super) fn batch(body: &impl Serialize, held: Option<HeldBytes>) -> Reply {
+    let mut reply = json(StatusCode::OK, body);
+    let length = reply.length();
+    reply.held = held.map(|held| held.shrunk(length));
+    reply
+}
+
 /// Returns a problem in the format of RFC 9457.
 pub(super) fn problem(status: StatusCode, body: &impl Serialize) -> Reply {
     whole(status, PROBLEM, bytes(body))

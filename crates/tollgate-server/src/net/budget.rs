@@ -185,9 +185,10 @@ impl HeldBytes {
         Err(NoRoom)
     }
 
-    /// Returns what is held beyond this many bytes.
-    pub(crate) fn shrink(&mut self, bytes: usize) {
+    /// Gives up what is held beyond this many bytes.
+    pub(crate) fn shrunk(mut self, bytes: usize) -> Self {
         self.resize_anyway(bytes.min(self.bytes));
+        self
     }
 
     /// Also holds the part of the answer that exceeds the usual size.
