@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use tollgate::{
-    Answer, AnswerError, Clock, HoldAnswer, HoldEnding, HoldId, KeeperFuture, RenewableHold, Store,
-    StoreError,
+    Answer, AnswerError, Clock, HoldAnswer, HoldEnding, HoldId, KeeperFuture, RenewableHold, SettledStates,
+    Store, StoreError,
 };
 use tollgate_policy::{
     AskedHold, CheckError, HoldPart, PolicyDecision, PolicyHold, PolicyLimiter, PolicySet, RenewAnswer,
@@ -83,7 +83,8 @@ where
         };
         Ok(match settled? {
             SettleAnswer::Settled(settled) => {
-                HoldAnswer::Settled(settled.iter().map(|settlement| settlement.state).collect())
+                let states = settled.iter().map(|settlement| settlement.state).collect();
+                HoldAnswer::Settled(SettledStates::new(states))
             }
             SettleAnswer::Expired => HoldAnswer::Expired,
             SettleAnswer::Conflict => HoldAnswer::Conflict,

@@ -75,7 +75,7 @@ pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFailure};
 pub use self::hold::{
     HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldPlace, HoldStates, HoldStep, HoldTerms,
-    InFlightCharge,
+    InFlightCharge, SettledStates,
 };
 pub use self::in_flight::{InFlight, InFlightState, PolicyInFlight};
 pub use self::keeper::{HoldEnding, HoldKeeper, KeeperFuture, KeptHold, RenewableHold};

@@ -34,7 +34,7 @@ pub struct Tally {
 pub struct HoldTally {
     /// Holds that were admitted, without repeated calls.
     pub admitted: u64,
-    /// Answers that a hold is settled.
+    /// Holds that were settled, without repeated calls.
     pub settled: u64,
     /// Units that settling charged beyond the reserved costs, of all quotas.
     pub overrun_units: u64,

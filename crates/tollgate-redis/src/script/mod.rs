@@ -14,8 +14,8 @@ mod window_spec;
 pub(crate) use self::decode::{Reply, ScriptAnswer, ScriptOutcome, decode};
 pub(crate) use self::encode::{Group, encode, encode_holds};
 pub(crate) use self::hold::{
-    AdjustedCounter, AdjustedPlace, FlightShape, HoldName, HoldOperation, HoldOutcome, HoldShape,
-    HoldVerdict, SettledCounters,
+    AdjustedCounter, AdjustedPlace, FlightShape, HoldName, HoldOperation, HoldOutcome, HoldSettlement,
+    HoldShape, HoldVerdict, SettledCounters,
 };
 pub(crate) use self::request::{KeyText, Request, Shape};
 pub(crate) use self::step::{ChargedDenials, CountChange, CounterStep, Room};

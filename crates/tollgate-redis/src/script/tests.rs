@@ -153,7 +153,7 @@ fn only_the_last_attempt_undoes_a_hold() {
     assert!(is_repeated(&outcomes(&[reserve(2)])[0]));
     let undone = outcomes(&[hold_of_one(undo.clone(), 2)]);
     assert!(
-        matches!(&undone[..], [HoldOutcome::Settled(_, counters)] if counters[0].change.after == 0),
+        matches!(&undone[..], [HoldOutcome::Settled(settled)] if settled.counters[0].change.after == 0),
         "{undone:?}"
     );
     assert_eq!(outcomes(&[hold_of_one(undo, 2)]), [HoldOutcome::Expired], "it can be repeated");
@@ -213,7 +213,7 @@ fn a_hold_whose_reply_cannot_be_is_an_error() {
         (HoldOperation::Renew, &[2]),
         (HoldOperation::Renew, &[-5]),
         (undo(), &[3, 0, now, 1, 0, 0, 2, mark, 4]),
-        (undo(), &[3, 1, now - 9_000, 1, 1, 1, 77, 0, 4]),
+        (undo(), &[3, 1, now - 9_000, 1, 0, 0, 2, mark, 4]),
         (HoldOperation::Reset, &[4, 3]),
         (reserve(), &[-8]),
     ];
@@ -222,6 +222,9 @@ fn a_hold_whose_reply_cannot_be_is_an_error() {
         assert!(answer.is_ok(), "{operation:?} {numbers:?}: {answer:?}");
     }
     let impossible: &[(HoldOperation, &[i64])] = &[
+        // The settlement of another cost.
+        (undo(), &[3, 1, now - 9_000, 1, 1, 1, 77, 0, 4]),
+        (undo(), &[3, 1, now - 9_000, 1, 0, 0, 3, mark, 4]),
         // Flags, times, limits and verdicts that are none or another's.
         (reserve(), &[1, 2, 1, now, 3, 2, 3]),
         (reserve(), &[1, 0, 2, now, 3, 2, 3]),

@@ -58,12 +58,12 @@ const METRICS: &[Metric] = &[
     }),
     counter(
         "tollgate_holds",
-        "Holds by policy: admitted, or answered as settled, lost or expired. A repeated call counts again, except for admitted",
+        "Holds by policy: admitted, settled, or answered as lost or expired. A repeated call counts again only for lost and expired",
         |snapshot| Some(policies::holds(&snapshot.policies.live)),
     ),
     counter(
         "tollgate_hold_overrun_units",
-        "Units by which costs exceeded their estimates, by policy: charged or forgiven. A repeated call counts again",
+        "Units by which costs exceeded their estimates, by policy: charged or forgiven. A repeated settlement counts once",
         |snapshot| Some(policies::overrun_units(&snapshot.policies.live)),
     ),
     counter("tollgate_unlimited_checks", "Checks that no policy limits", |snapshot| {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    CountDenied, HoldAdjustment, HoldAnswer, HoldLength, HoldStates, InFlight, PolicyInFlight, QuotaStates,
-    Reason,
+    CountDenied, HoldAdjustment, HoldAnswer, HoldLength, HoldStates, InFlight, PolicyInFlight, Reason,
+    SettledStates,
 };
 
 use super::{quota, short_quota};
@@ -24,7 +24,7 @@ fn in_flight(text: &str) -> PolicyInFlight {
 }
 
 /// Returns what settling answered, if it has settled.
-fn settled(answer: HoldAnswer) -> QuotaStates {
+fn settled(answer: HoldAnswer) -> SettledStates {
     let HoldAnswer::Settled(states) = answer else { panic!("not settled, but {answer:?}") };
     states
 }
@@ -232,7 +232,7 @@ pub async fn a_changed_limit_leaves_the_first_answer<S: StoreUnderTest>(subject:
         assert_eq!(told(&again), told(&first), "{key}");
         let charged = settled(holds.settles(hold, &[HoldAdjustment::Charge(5); 4]).await);
         let again = settled(changed.settles(hold, &[HoldAdjustment::Charge(5); 4]).await);
-        for (again, charged) in again.iter().zip(&charged) {
+        for (again, charged) in again.iter().zip(charged.iter()) {
             assert_eq!((again.used(), again.units()), (charged.used(), charged.units()), "{key}");
         }
     }
@@ -289,6 +289,20 @@ pub async fn a_renewal_starts_the_length_again<S: StoreUnderTest>(subject: &S) {
     assert_eq!((holds.renews(hold).await, holds.live().await), (HoldAnswer::Expired, vec![0]));
 }
 
+/// Rule 17: so does a repeated reservation, which says that the hold lives for its length.
+pub async fn a_repeated_reservation_renews_the_hold<S: SettableClock>(subject: &S) {
+    let holds = HoldsUnderTest::new(subject, &[in_flight("2~in_flight:30s")], &[quota("100/1h")]);
+    let start = subject.now().await;
+    let (hold, other) = (holds.takes(1, 10).await, holds.takes(1, 10).await);
+    subject.set_time(start + Duration::from_secs(20));
+    assert!(holds.reserves(hold).await.is_repeated());
+    // The other one ends.
+    subject.set_time(start + Duration::from_secs(50) - MILLISECOND);
+    assert_eq!((holds.live().await, holds.renews(other).await), (vec![1], HoldAnswer::Expired));
+    subject.set_time(start + Duration::from_secs(50));
+    assert_eq!((holds.live().await, holds.renews(hold).await), (vec![0], HoldAnswer::Expired));
+}
+
 /// Rule 17: a limit in flight may set a length, and the shortest of all counts.
 pub async fn the_shortest_length_counts<S: StoreUnderTest>(subject: &S) {
     let short = format!("1~in_flight:{}ms", subject.short_window().as_millis());
@@ -307,7 +321,7 @@ pub async fn settling_gives_back_what_was_not_used<S: StoreUnderTest>(subject: &
     let give_back = |state: &tollgate::QuotaState| HoldAdjustment::GiveBack { units: 60, mark: state.mark() };
     let adjustments: Vec<_> = admitted.charged().iter().map(give_back).collect();
     let states = settled(holds.settles(hold, &adjustments).await);
-    for (text, state) in HUNDRED.iter().zip(&states) {
+    for (text, state) in HUNDRED.iter().zip(states.iter()) {
         // A unit of a bucket may have drained meanwhile.
         assert!((19..=20).contains(&state.used()) && (59..=60).contains(&state.units()), "{text}: {state:?}");
         assert!(state.used() == 20 || text.ends_with("burst"), "{text}: {state:?}");
@@ -322,7 +336,7 @@ pub async fn settling_charges_an_overrun<S: StoreUnderTest>(subject: &S) {
     let holds = HoldsUnderTest::new(subject, &[in_flight("1~in_flight")], &HUNDRED.map(quota));
     let hold = holds.takes(1, 80).await;
     let states = settled(holds.settles(hold, &[HoldAdjustment::Charge(50); 4]).await);
-    for (text, state) in HUNDRED.iter().zip(&states) {
+    for (text, state) in HUNDRED.iter().zip(states.iter()) {
         assert_eq!((state.used(), state.units(), state.has_room()), (130, 50, true), "{text}: {state:?}");
     }
     assert_eq!(holds.reserves(TestedHold::new(1, 1)).await.reason(), Some(Reason::QuotaExceeded));
@@ -336,7 +350,7 @@ pub async fn settling_charges_up_to_the_limit<S: StoreUnderTest>(subject: &S) {
         let holds = HoldsUnderTest::new(subject, &[], &HUNDRED.map(quota)).with_key(key);
         let hold = holds.takes(1, cost).await;
         let states = settled(holds.settles(hold, &[HoldAdjustment::ChargeUpTo(overrun); 4]).await);
-        for (text, state) in HUNDRED.iter().zip(&states) {
+        for (text, state) in HUNDRED.iter().zip(states.iter()) {
             let used = u64::from(cost + charged);
             assert_eq!((state.used(), state.units()), (used, charged), "{key}, {text}: {state:?}");
         }
@@ -361,16 +375,27 @@ pub async fn settling_keeps_what_is_fixed<S: StoreUnderTest>(subject: &S) {
     assert_eq!(holds.used().await, [11, 10, 12]);
 }
 
-/// Rules 16 and 17: settling again gets the first answer, and frees and adjusts nothing. Other calls say that it ended.
+/// Rules 16 and 17: settling again gets the first answer, and frees and adjusts nothing. Other calls say that it ended, and
+/// other adjustments are a conflict.
 pub async fn settling_twice_settles_once<S: StoreUnderTest>(subject: &S) {
     let holds = HoldsUnderTest::new(subject, &[in_flight("2~in_flight")], &[quota("100/1h")]);
     let hold = holds.takes(1, 30).await;
     let first = settled(holds.settles(hold, &[HoldAdjustment::Charge(5)]).await);
     let other = holds.takes(2, 10).await;
-    for overrun in [5, 9] {
-        let again = settled(holds.settles(hold, &[HoldAdjustment::Charge(overrun)]).await);
-        let told = |states: &QuotaStates| (states.len(), states[0].used(), states[0].units());
-        assert_eq!(told(&again), told(&first));
+    let again = settled(holds.settles(hold, &[HoldAdjustment::Charge(5)]).await);
+    assert!(!first.is_repeated() && again.is_repeated());
+    let told = |states: &SettledStates| (states.len(), states[0].used(), states[0].units());
+    assert_eq!(told(&again), told(&first));
+    let mark = first[0].mark();
+    let others = [
+        HoldAdjustment::Keep,
+        HoldAdjustment::Charge(4),
+        HoldAdjustment::Charge(9),
+        HoldAdjustment::ChargeUpTo(5),
+        HoldAdjustment::GiveBack { units: 5, mark },
+    ];
+    for adjustment in others {
+        assert_eq!(holds.settles(hold, &[adjustment]).await, HoldAnswer::Conflict, "{adjustment:?}");
     }
     assert_eq!(holds.asks(hold).await, HoldAnswer::Ended);
     assert_eq!(holds.renews(hold).await, HoldAnswer::Ended);

@@ -196,6 +196,7 @@ macro_rules! conformance {
     };
     (holds_steered: $subject:expr) => {
         $crate::conformance! { @each $subject =>
+            holds::a_repeated_reservation_renews_the_hold
             holds::a_hold_lives_to_the_millisecond
             holds::a_settled_id_is_remembered_for_a_while
             holds::a_step_back_leaves_no_hold_longer_than_its_length

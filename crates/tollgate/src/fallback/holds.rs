@@ -3,7 +3,9 @@
 use smallvec::SmallVec;
 
 use super::{FallbackStore, LocalShare, OnStoreFailure, Shares, is_possible, states_of_shares};
-use crate::hold::{HoldAdjustment, HoldAnswer, HoldPlace, HoldStates, HoldStep, HoldTerms, InFlightCharge};
+use crate::hold::{
+    HoldAdjustment, HoldAnswer, HoldPlace, HoldStates, HoldStep, HoldTerms, InFlightCharge, SettledStates,
+};
 use crate::store::{AnswerError, Full, PerQuota, StoreError};
 use crate::{
     Charge, Clock, InFlight, InFlightState, PolicyInFlight, PolicyQuota, QuotaState, Reason, Source,
@@ -126,14 +128,15 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         let own: SmallVec<[HoldAdjustment; 2]> = own.collect();
         let answer =
             with_shares(terms, &shares, |terms| self.memory.take_hold(HoldStep::Settle(terms, &own)))?;
-        let HoldAnswer::Settled(states) = answer else { return Ok(answer) };
-        let mut states = states.iter();
+        let HoldAnswer::Settled(settled) = answer else { return Ok(answer) };
+        let mut states = settled.iter();
         let adjusted = each().filter(|((_, adjustment), _)| **adjustment != HoldAdjustment::Keep);
         let joined = adjusted.filter_map(|((charge, _), share)| match share {
             Some(_) => states.next().map(|state| state.with_source(Source::Fallback)),
             None => self.uncounted(std::slice::from_ref(charge)).first().map(|state| state.with_reason(None)),
         });
-        Ok(HoldAnswer::Settled(joined.collect()))
+        let joined = SettledStates::new(joined.collect());
+        Ok(HoldAnswer::Settled(if settled.is_repeated() { joined.repeated() } else { joined }))
     }
 
     /// Returns the shares of a hold. The strictest policy decides: one `Closed` returns the error.
@@ -253,7 +256,6 @@ fn is_possible_answer(step: &HoldStep<'_>, answer: &HoldAnswer) -> bool {
             !states.is_repeated() && are_possible(terms, states, |_| 0)
         }
         (HoldStep::Renew(terms), HoldAnswer::Renewed { left }) => *left <= terms.length().duration(),
-        // A repeated call gets the first answer, and that may have been at another cost.
         (HoldStep::Settle(terms, _), HoldAnswer::Settled(states)) => states.len() <= terms.charges().len(),
         (HoldStep::Reserve(_), HoldAnswer::Conflict | HoldAnswer::Ended)
         | (

@@ -1,5 +1,6 @@
 //! The answers of a store to steps on holds.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use crate::{InFlightState, PerQuota, QuotaStates, Reason};
@@ -15,9 +16,8 @@ pub enum HoldAnswer {
         /// Its length.
         left: Duration,
     },
-    /// The hold has ended: a state for each charge that was adjusted, in order, with the
-    /// [units](crate::QuotaState::units) that were given back or charged.
-    Settled(QuotaStates),
+    /// The hold has ended.
+    Settled(SettledStates),
     /// The counter had so many live units, which are forgotten.
     Forgotten {
         /// How many.
@@ -30,7 +30,7 @@ pub enum HoldAnswer {
     Expired,
     /// The hold was settled before it was reserved or renewed again: nothing was changed.
     Ended,
-    /// The id belongs to other terms: nothing was changed.
+    /// The id belongs to other terms, or was settled before with other adjustments: nothing was changed.
     Conflict,
     /// The hold was admitted without being counted anywhere, because the store could not answer.
     Gone,
@@ -54,6 +54,14 @@ pub struct HoldStates {
     in_flight: PerQuota<InFlightState>,
     charged: QuotaStates,
     place: HoldPlace,
+    is_repeated: bool,
+}
+
+/// What settling came to: a state for each charge that was adjusted, in order, with the
+/// [units](crate::QuotaState::units) that were given back or charged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledStates {
+    charged: QuotaStates,
     is_repeated: bool,
 }
 
@@ -114,5 +122,33 @@ impl HoldStates {
         let never = in_flight().find(|reason| *reason == Reason::CostExceedsLimit);
         let quotas = || self.charged.decided().and_then(|state| state.reason());
         never.or_else(quotas).or_else(|| in_flight().next())
+    }
+}
+
+impl SettledStates {
+    /// Creates the states of a step that has settled a hold.
+    #[must_use]
+    pub const fn new(charged: QuotaStates) -> Self {
+        Self { charged, is_repeated: false }
+    }
+
+    /// Marks the answer to a step that was taken before: these are its states then.
+    #[must_use]
+    pub fn repeated(self) -> Self {
+        Self { is_repeated: true, ..self }
+    }
+
+    /// Returns whether an earlier step had settled the hold, so that this one changed nothing.
+    #[must_use]
+    pub const fn is_repeated(&self) -> bool {
+        self.is_repeated
+    }
+}
+
+impl Deref for SettledStates {
+    type Target = QuotaStates;
+
+    fn deref(&self) -> &QuotaStates {
+        &self.charged
     }
 }

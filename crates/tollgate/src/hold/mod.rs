@@ -9,7 +9,7 @@ mod id;
 mod length;
 mod step;
 
-pub use self::answer::{HoldAnswer, HoldPlace, HoldStates};
+pub use self::answer::{HoldAnswer, HoldPlace, HoldStates, SettledStates};
 pub use self::id::HoldId;
 pub use self::length::HoldLength;
 pub use self::step::{HoldAdjustment, HoldStep, HoldTerms, InFlightCharge};

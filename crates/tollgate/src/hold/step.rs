@@ -35,14 +35,16 @@ pub struct HoldTerms<'a> {
 #[non_exhaustive]
 pub enum HoldStep<'a> {
     /// Takes the units in flight and makes the charges, all or nothing. A denial charges what a denial charges, and is
-    /// not remembered. Answered with [`Decided`](super::HoldAnswer::Decided).
+    /// not remembered. Repeated, it starts the length of the hold again. Answered with
+    /// [`Decided`](super::HoldAnswer::Decided).
     Reserve(HoldTerms<'a>),
     /// Answers as `Reserve` would for an unknown id, but takes and charges nothing.
     Look(HoldTerms<'a>),
     /// Starts the length of the hold again. Answered with [`Renewed`](super::HoldAnswer::Renewed).
     Renew(HoldTerms<'a>),
     /// Ends the hold: frees its units in flight, and adjusts its charges, each by its own adjustment in this order.
-    /// Answered with [`Settled`](super::HoldAnswer::Settled).
+    /// Repeated with other adjustments, it is a [`Conflict`](super::HoldAnswer::Conflict). Answered with
+    /// [`Settled`](super::HoldAnswer::Settled).
     Settle(HoldTerms<'a>, &'a [HoldAdjustment]),
     /// Forgets all units in flight of the counter, whoever holds them; the units and the length of the charge mean
     /// nothing. Answered with [`Forgotten`](super::HoldAnswer::Forgotten).

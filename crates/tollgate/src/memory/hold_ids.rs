@@ -13,8 +13,8 @@ use smallvec::SmallVec;
 use super::fingerprint::shrink;
 use super::live::LivePart;
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::hold::{HoldId, HoldLength, HoldStates, HoldTerms};
-use crate::{QuotaStates, Timestamp};
+use crate::Timestamp;
+use crate::hold::{HoldId, HoldLength, HoldStates, HoldTerms, SettledStates};
 
 /// How long the id of a settled hold is remembered, unless its length is shorter.
 const REMEMBERED: Duration = Duration::from_secs(10);
@@ -64,8 +64,12 @@ pub(super) enum HoldPhase {
         /// The answer to its reservation.
         admitted: HoldStates,
     },
-    /// With the answer to the call that settled it.
-    Settled(QuotaStates),
+    Settled {
+        /// The digest of its adjustments.
+        adjustments: u128,
+        /// The answer to the call that settled it.
+        answer: SettledStates,
+    },
 }
 
 /// Returns how many places of the cap an id with these terms takes: twelve, and five for each part beyond the first.
@@ -151,10 +155,10 @@ impl IdMap {
         move_end(&mut self.ends, id, hold, self.now + length.duration());
     }
 
-    /// Remembers the answer that settled a hold.
-    pub(super) fn settle(&mut self, id: HoldId, answer: QuotaStates) {
+    /// Remembers the answer that settled a hold, and the digest of its adjustments.
+    pub(super) fn settle(&mut self, id: HoldId, adjustments: u128, answer: SettledStates) {
         let Some(hold) = self.holds.get_mut(&id) else { return };
-        hold.phase = HoldPhase::Settled(answer);
+        hold.phase = HoldPhase::Settled { adjustments, answer };
         let remembered = hold.length.duration().min(REMEMBERED);
         move_end(&mut self.ends, id, hold, self.now + remembered);
     }

@@ -13,7 +13,9 @@ use super::steps::Inner;
 use super::table::Table;
 use crate::charge::{Charge, digest};
 use crate::clock::Clock;
-use crate::hold::{HoldAdjustment, HoldAnswer, HoldStates, HoldStep, HoldTerms, InFlightCharge};
+use crate::hold::{
+    HoldAdjustment, HoldAnswer, HoldStates, HoldStep, HoldTerms, InFlightCharge, SettledStates,
+};
 use crate::in_flight::InFlightState;
 use crate::store::{Full, PerQuota, QuotaStates};
 
@@ -72,11 +74,13 @@ impl<C: Clock> Inner<C> {
     fn reserve(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> Result<HoldAnswer, Full> {
         let binding = self.binding(terms);
         if let Some(hold) = ids.get(terms.id()) {
-            return Ok(match &hold.phase {
-                _ if hold.binding != binding => HoldAnswer::Conflict,
-                HoldPhase::Live { admitted, .. } => HoldAnswer::Decided(admitted.clone().repeated()),
-                HoldPhase::Settled(_) => HoldAnswer::Ended,
-            });
+            let admitted = match &hold.phase {
+                _ if hold.binding != binding => return Ok(HoldAnswer::Conflict),
+                HoldPhase::Live { admitted, .. } => admitted.clone().repeated(),
+                HoldPhase::Settled { .. } => return Ok(HoldAnswer::Ended),
+            };
+            ids.renew(terms.id(), terms.length());
+            return Ok(HoldAnswer::Decided(admitted));
         }
         let (in_flight, charges) = (terms.in_flight(), terms.charges());
         if only_asks(in_flight) {
@@ -114,9 +118,9 @@ impl<C: Clock> Inner<C> {
     }
 
     fn renew(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> HoldAnswer {
-        let units = match self.live_units(ids, terms) {
-            Ok(units) => units,
-            Err(HoldAnswer::Settled(_)) => return HoldAnswer::Ended,
+        let units = match self.phase(ids, terms) {
+            Ok(HoldPhase::Live { units, .. }) => units.clone(),
+            Ok(HoldPhase::Settled { .. }) => return HoldAnswer::Ended,
             Err(answer) => return answer,
         };
         let mut guards = self.lock_units(&units);
@@ -132,15 +136,22 @@ impl<C: Clock> Inner<C> {
         terms: &HoldTerms<'_>,
         adjustments: &[HoldAdjustment],
     ) -> Result<HoldAnswer, Full> {
-        let units = match self.live_units(ids, terms) {
-            Ok(units) => units,
+        let made = adjustments_digest(adjustments);
+        let units = match self.phase(ids, terms) {
+            Ok(HoldPhase::Live { units, .. }) => units.clone(),
+            Ok(HoldPhase::Settled { adjustments, .. }) if *adjustments != made => {
+                return Ok(HoldAnswer::Conflict);
+            }
+            Ok(HoldPhase::Settled { answer, .. }) => {
+                return Ok(HoldAnswer::Settled(answer.clone().repeated()));
+            }
             Err(answer) => return Ok(answer),
         };
         let mut guards = self.lock_units(&units);
-        let states = self.adjust(terms.charges(), adjustments)?;
+        let answer = SettledStates::new(self.adjust(terms.charges(), adjustments)?);
         self.free(&mut guards, &units);
-        ids.settle(terms.id(), states.clone());
-        Ok(HoldAnswer::Settled(states))
+        ids.settle(terms.id(), made, answer.clone());
+        Ok(HoldAnswer::Settled(answer))
     }
 
     /// Adjusts charges, all or nothing. Each adjusted one has a state.
@@ -175,16 +186,13 @@ impl<C: Clock> Inner<C> {
         HoldAnswer::Forgotten { units }
     }
 
-    /// The units of a hold that lives, or the answer if it does not.
-    fn live_units(&self, ids: &IdMap, terms: &HoldTerms<'_>) -> Result<SmallVec<[LivePart; 1]>, HoldAnswer> {
+    /// What has become of a hold, or the answer if it is not known.
+    fn phase<'m>(&self, ids: &'m IdMap, terms: &HoldTerms<'_>) -> Result<&'m HoldPhase, HoldAnswer> {
         let Some(hold) = ids.get(terms.id()) else { return Err(HoldAnswer::Expired) };
         if hold.binding != self.binding(terms) {
             return Err(HoldAnswer::Conflict);
         }
-        match &hold.phase {
-            HoldPhase::Live { units, .. } => Ok(units.clone()),
-            HoldPhase::Settled(states) => Err(HoldAnswer::Settled(states.clone())),
-        }
+        Ok(&hold.phase)
     }
 
     /// A digest of what an id is bound to: the counters of all parts, with their units and costs.
@@ -218,6 +226,23 @@ impl<C: Clock> Inner<C> {
             self.table.freed.freed(part.fingerprint().position);
         }
     }
+}
+
+/// A digest of what settling was asked to do to each charge.
+fn adjustments_digest(adjustments: &[HoldAdjustment]) -> u128 {
+    let mut bytes = SmallVec::<[u8; 64]>::new();
+    for adjustment in adjustments {
+        let (kind, units, mark) = match *adjustment {
+            HoldAdjustment::Keep => (0, 0, 0),
+            HoldAdjustment::GiveBack { units, mark } => (1, units, mark.time().as_unix_millis()),
+            HoldAdjustment::Charge(units) => (2, units, 0),
+            HoldAdjustment::ChargeUpTo(units) => (3, units, 0),
+        };
+        bytes.push(kind);
+        bytes.extend_from_slice(&units.to_ne_bytes());
+        bytes.extend_from_slice(&mark.to_ne_bytes());
+    }
+    digest(&bytes)
 }
 
 /// Returns whether a hold asks for no units in flight where it could: it takes and charges nothing, and is not remembered.

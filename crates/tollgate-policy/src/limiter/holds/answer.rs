@@ -60,8 +60,7 @@ pub enum SettleAnswer {
     Settled(Vec<HoldSettlement>),
     /// The store does not know the id, or the hold has expired: nothing was given back or charged.
     Expired,
-    /// The id belongs to another hold, or the hold was settled before at another cost: nothing was changed. Not every such
-    /// cost shows: if the first call changed no more units of the same quotas, the answer is as if it had been at this cost.
+    /// The id belongs to another hold, or the hold was settled before at another cost: nothing was changed.
     Conflict,
     /// The hold was admitted while the store could not answer, and nothing counts it.
     Gone,

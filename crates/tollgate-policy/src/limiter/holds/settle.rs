@@ -57,8 +57,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             hold.parts().iter().map(|part| part.adjustment(cost)).collect();
         let charges = hold.charges();
         let step = HoldStep::Settle(charges.terms(), &adjustments);
-        let states = match self.step_on(hold, step, deadline).await? {
-            HoldAnswer::Settled(states) => states,
+        let answer = match self.step_on(hold, step, deadline).await? {
+            HoldAnswer::Settled(answer) => answer,
             HoldAnswer::Expired => {
                 self.live.load().note_holds(hold.policies(), |counters| counters.expired());
                 return Ok(SettleAnswer::Expired);
@@ -70,17 +70,22 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let adjusted = hold.parts().iter().zip(&adjustments);
         let adjusted: Vec<_> =
             adjusted.filter(|(_, adjustment)| **adjustment != HoldAdjustment::Keep).collect();
-        // The first call may have had another cost, and this is its answer.
-        let is_of_another_cost = adjusted.len() != states.len()
-            || adjusted.iter().zip(&states).any(|((_, made), state)| state.units() > most_units(**made));
-        if is_of_another_cost {
-            return Ok(SettleAnswer::Conflict);
+        let is_possible = adjusted.len() == answer.len()
+            && adjusted
+                .iter()
+                .zip(answer.iter())
+                .all(|((_, made), state)| state.units() <= most_units(**made));
+        if !is_possible {
+            return Err(AnswerError::Nonsense.into());
         }
         let settled: Vec<HoldSettlement> = adjusted
             .into_iter()
-            .zip(&states)
+            .zip(answer.iter())
             .map(|((part, adjustment), state)| settlement(part, *adjustment, state))
             .collect();
+        if answer.is_repeated() {
+            return Ok(SettleAnswer::Settled(settled));
+        }
         let live = self.live.load();
         live.note_holds(hold.policies(), |counters| counters.settled());
         for one in &settled {

@@ -166,8 +166,9 @@ fn a_repeated_call_takes_nothing_and_gets_the_first_answer() {
 
     let settled = settle(&limiter, &hold, 100);
     assert_eq!(units(&settled), units(&settle(&limiter, &same, 100)), "settled once");
+    assert_eq!(tally(&limiter, "tokens").settled, 1);
     // At another cost, the first answer would be misread: as an error of the store, or with units of the wrong sign.
-    for cost in [400, 350, 500] {
+    for cost in [0, 50, 350, 400, 500, 1_000] {
         let again = block_on(limiter.settle_until(None, &same, cost)).unwrap();
         assert_eq!(again, SettleAnswer::Conflict, "{cost}");
     }
@@ -491,4 +492,16 @@ fn a_trial_without_its_limit_is_left_out_with_its_limit_in_flight() {
     let answer = block_on(limiter.reserve(&request, asked(1))).unwrap();
     let ReserveAnswer::Decided { decision, .. } = answer else { panic!("{answer:?}") };
     assert_eq!(trials(&decision).len(), 1);
+}
+
+/// Repetitions are no overruns of their own.
+#[test]
+fn an_overrun_is_counted_once() {
+    let limiter = limiter(TOKENS);
+    let (_, hold, _) = try_reserve(&limiter, asked(10));
+    let hold = hold.unwrap();
+    assert_eq!(settle(&limiter, &hold, 25)[0].charged, 15);
+    assert_eq!(settle(&limiter, &hold, 25)[0].charged, 15);
+    let tally = tally(&limiter, "tokens");
+    assert_eq!((tally.settled, tally.overrun_units), (1, 15));
 }

@@ -8,7 +8,8 @@ use tollgate::{InFlight, Timestamp};
 
 use super::{Reply, ScriptOutcome};
 use crate::script::hold::{
-    AdjustedCounter, FlightShape, HoldOperation, HoldOutcome, HoldShape, HoldVerdict, SettledCounters,
+    AdjustedCounter, FlightShape, HoldOperation, HoldOutcome, HoldSettlement, HoldShape, HoldVerdict,
+    SettledCounters,
 };
 use crate::script::request::{Request, Shape};
 use crate::script::step::{CountChange, CounterStep};
@@ -39,7 +40,7 @@ impl Reply {
             }
             RENEWED if *operation == HoldOperation::Renew => HoldOutcome::Renewed,
             LOST if *operation == HoldOperation::Renew && !hold.in_flight.is_empty() => HoldOutcome::Lost,
-            SETTLED => self.settlement(operation.settled()?, request)?,
+            SETTLED => HoldOutcome::Settled(self.settlement(operation.settled()?, request)?),
             FORGOTTEN if *operation == HoldOperation::Reset => {
                 HoldOutcome::Forgotten(u32::try_from(self.integers.next()?).ok()?)
             }
@@ -102,11 +103,11 @@ impl Reply {
         is_possible.then_some(HoldVerdict { then, is_repeated, is_admitted, in_flight, found })
     }
 
-    fn settlement(&mut self, settled: &SettledCounters, request: &Request) -> Option<HoldOutcome> {
+    fn settlement(&mut self, settled: &SettledCounters, request: &Request) -> Option<HoldSettlement> {
         let is_repeated = self.flag()?;
         let then = self.then(is_repeated)?;
         let count = usize::try_from(self.integers.next()?).ok()?;
-        if count > settled.windows.len() || !is_repeated && count != settled.adjusted.len() {
+        if count != settled.adjusted.len() {
             return None;
         }
         let (mut counters, mut least) = (Vec::with_capacity(count), 0);
@@ -121,17 +122,15 @@ impl Reply {
             } else {
                 CounterStep::Refund { units: units.into(), start: mark }
             };
-            if !is_repeated {
-                let asked = (settled.adjusted.get(index)?, request.shapes.get(index)?.step);
-                let is_possible = match asked {
-                    (adjusted, _) if adjusted.place != place => false,
-                    (adjusted, CounterStep::Record { units: most }) if adjusted.limit.is_some() => {
-                        is_charge && u64::from(units) <= most
-                    }
-                    (_, asked) => step == asked,
-                };
-                is_possible.then_some(())?;
-            }
+            let asked = (settled.adjusted.get(index)?, request.shapes.get(index)?.step);
+            let is_possible = match asked {
+                (adjusted, _) if adjusted.place != place => false,
+                (adjusted, CounterStep::Record { units: most }) if adjusted.limit.is_some() => {
+                    is_charge && u64::from(units) <= most
+                }
+                (_, asked) => step == asked,
+            };
+            is_possible.then_some(())?;
             let windows = self.windows(windows, is_repeated)?;
             let adjusted = Request { shapes: smallvec![Shape { step, windows }], ..Request::default() };
             let (mut change, is_closed) = match self.at(then, |reply| reply.outcome(&adjusted))? {
@@ -144,7 +143,7 @@ impl Reply {
             }
             counters.push(AdjustedCounter { place, step, change: change.pop()?, is_closed });
         }
-        Some(HoldOutcome::Settled(then, counters))
+        Some(HoldSettlement { then, is_repeated, counters })
     }
 
     /// The windows of a counter. Of those that a step names, the reply has the bounds, and of a bucket its numbers: a

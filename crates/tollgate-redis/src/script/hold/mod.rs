@@ -4,14 +4,14 @@ mod outcome;
 
 use smallvec::SmallVec;
 
-pub(crate) use self::outcome::{AdjustedCounter, HoldOutcome, HoldVerdict};
+pub(crate) use self::outcome::{AdjustedCounter, HoldOutcome, HoldSettlement, HoldVerdict};
 use super::window_spec::WindowSpec;
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include!("text.in");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "6507fe24db6d5e23c49e9d4d60e10d816738e88c";
+pub(crate) const SHA1: &str = "8d925ad2d47e5783938111e7efc263781fe3ce47";
 
 /// What a step does with a hold. What it does with its quotas, the request says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

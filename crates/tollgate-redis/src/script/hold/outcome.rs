@@ -10,8 +10,7 @@ use crate::script::step::{CountChange, CounterStep};
 pub(crate) enum HoldOutcome {
     Decided(HoldVerdict),
     Renewed,
-    /// Each counter that was adjusted, at the time of the settlement.
-    Settled(Timestamp, Vec<AdjustedCounter>),
+    Settled(HoldSettlement),
     /// The units that were live.
     Forgotten(u32),
     Lost,
@@ -31,6 +30,16 @@ pub(crate) struct HoldVerdict {
     pub(crate) in_flight: SmallVec<[(InFlight, u32); 1]>,
     /// Each counter of a quota.
     pub(crate) found: SmallVec<[CountChange; 1]>,
+}
+
+/// What was settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HoldSettlement {
+    /// The time of the step that settled.
+    pub(crate) then: Timestamp,
+    pub(crate) is_repeated: bool,
+    /// Each counter that was adjusted.
+    pub(crate) counters: Vec<AdjustedCounter>,
 }
 
 /// A counter that a settlement has adjusted.

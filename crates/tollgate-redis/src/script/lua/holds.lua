@@ -175,37 +175,14 @@ local function decide(hold, key, asked, may_write)
   write_record(KEYS[key + 1], hold)
 end
 
-local function reserve(hold, key, asked, is_stale)
-  local record, fault = read_record(KEYS[key + 1])
-  if fault then return say(fault) end
-  if record and record.binding ~= hold.binding then return say(CONFLICT) end
-  if record and record.state ~= IS_LIVE then return say(ENDED) end
-  if record then
-    if record.attempt ~= hold.attempt then
-      record.attempt = hold.attempt
-      write_record(KEYS[key + 1], record)
-    end
-    say(DECIDED, 1, 1)
-    return repeat_answer(record.rest)
-  end
-  if is_stale then return say(STALE) end
-  -- Without any unit of a limit in flight, it only asks.
-  local may_write = #hold.flights == 0
-  for _, flight in ipairs(hold.flights) do may_write = may_write or flight.units > 0 end
-  decide(hold, key, asked, may_write)
-end
-
-local function renew(hold, key)
-  local record, fault = read_record(KEYS[key + 1])
-  if fault or not record then return say(fault or EXPIRED) end
-  if record.binding ~= hold.binding then return say(CONFLICT) end
-  if record.state ~= IS_LIVE then return say(ENDED) end
+-- Starts the length of a hold that lives again. Returns the answer to a renewal, or a fault.
+local function start_again(record, hold, key)
   local ends, answer = now + hold.length, RENEWED
   local live = {}
   for i, flight in ipairs(hold.flights) do
     local names, scores = members(hold.id, flight.units), {}
     if flight.units > 0 then scores = try('ZMSCORE', KEYS[key + 1 + i], unpack(names)) end
-    if scores.err then return say(NO_COUNT) end
+    if scores.err then return NO_COUNT end
     live[i] = {}
     for unit = 1, flight.units do
       if scores[unit] and scores[unit] + 0 > now then
@@ -225,7 +202,34 @@ local function renew(hold, key)
   end
   record.ends = ends
   write_record(KEYS[key + 1], record)
-  say(answer)
+  return answer
+end
+
+local function reserve(hold, key, asked, is_stale)
+  local record, fault = read_record(KEYS[key + 1])
+  if fault then return say(fault) end
+  if record and record.binding ~= hold.binding then return say(CONFLICT) end
+  if record and record.state ~= IS_LIVE then return say(ENDED) end
+  if record then
+    record.attempt = hold.attempt
+    local answer = start_again(record, hold, key)
+    if answer == NO_COUNT then return say(answer) end
+    say(DECIDED, 1, 1)
+    return repeat_answer(record.rest)
+  end
+  if is_stale then return say(STALE) end
+  -- Without any unit of a limit in flight, it only asks.
+  local may_write = #hold.flights == 0
+  for _, flight in ipairs(hold.flights) do may_write = may_write or flight.units > 0 end
+  decide(hold, key, asked, may_write)
+end
+
+local function renew(hold, key)
+  local record, fault = read_record(KEYS[key + 1])
+  if fault or not record then return say(fault or EXPIRED) end
+  if record.binding ~= hold.binding then return say(CONFLICT) end
+  if record.state ~= IS_LIVE then return say(ENDED) end
+  say(start_again(record, hold, key))
 end
 
 -- Returns how much is used of a counter of a quota, or a fault with which it cannot be adjusted now.
@@ -240,15 +244,27 @@ local function used_of(name, counter)
   return count, not count and NO_COUNT or is_early and STALE or nil
 end
 
+-- Returns a digest of what is asked of each counter, without its window and limit, which may change meanwhile.
+local function adjustments_digest(asked)
+  local each = {}
+  for i, counter in ipairs(asked) do
+    local mark = counter.op == 'refund' and counter.one or 0
+    each[i] = struct.pack('<dsdd', counter.number, counter.op, counter.unit, mark)
+  end
+  return redis.sha1hex(table.concat(each))
+end
+
 -- Settles a hold, and remembers the answer unless it is undone.
 local function settle(op, hold, key, asked, is_stale)
   local record, fault = read_record(KEYS[key + 1])
   if fault or not record then return say(fault or EXPIRED) end
   if record.binding ~= hold.binding then return say(CONFLICT) end
   if op == 'undo' and (record.state ~= IS_LIVE or record.attempt ~= hold.attempt) then return say(EXPIRED) end
+  local made = adjustments_digest(asked)
   if record.state ~= IS_LIVE then
+    if string.sub(record.rest, 1, #made) ~= made then return say(CONFLICT) end
     say(SETTLED, 1)
-    return repeat_answer(record.rest)
+    return repeat_answer(string.sub(record.rest, #made + 1))
   end
   if is_stale then return say(STALE) end
   local first = key + 1 + #hold.flights
@@ -282,7 +298,7 @@ local function settle(op, hold, key, asked, is_stale)
   end
   if op == 'undo' then return call('DEL', KEYS[key + 1]) end
   record.state, record.ends = IS_SETTLED, now + math.min(REMEMBERED, hold.length)
-  record.rest = rest_of_reply(begun + 2)
+  record.rest = made .. rest_of_reply(begun + 2)
   write_record(KEYS[key + 1], record)
 end
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 use tollgate::{
-    HoldAdjustment, HoldAnswer, HoldStates, HoldTerms, InFlightState, QuotaState, QuotaStates, Source,
-    StoreError,
+    HoldAdjustment, HoldAnswer, HoldStates, HoldTerms, InFlightState, QuotaState, QuotaStates, SettledStates,
+    Source, StoreError,
 };
 
 use super::named::{HoldOrder, decided, hold_name};
@@ -90,11 +90,15 @@ impl StoreInner {
         let each = parts.iter().zip(&adjusted).map(|(part, adjustments)| {
             self.settle_in_slot(parts.terms(part), name, HoldOrder::Settle(adjustments), call)
         });
-        let (mut states, mut expired) = (StatesByPlace::default(), Vec::new());
+        let (mut states, mut expired, mut is_repeated) = (StatesByPlace::default(), Vec::new(), true);
         for (part, settled) in parts.iter().zip(all(each).await) {
             match settled? {
                 Ok(settled) => {
-                    settled.into_iter().for_each(|(place, state)| states.add_charged(part, place, state))
+                    is_repeated &= settled.is_repeated;
+                    settled
+                        .states
+                        .into_iter()
+                        .for_each(|(place, state)| states.add_charged(part, place, state));
                 }
                 Err(HoldAnswer::Expired) => expired.push(part),
                 Err(answer) => return Ok(answer),
@@ -111,7 +115,8 @@ impl StoreInner {
                 }
             }
         }
-        Ok(HoldAnswer::Settled(states.charged.into_values().collect()))
+        let settled = SettledStates::new(states.charged.into_values().collect());
+        Ok(HoldAnswer::Settled(if is_repeated { settled.repeated() } else { settled }))
     }
 
     /// Reserves a hold slot by slot in a task of its own: once begun, it ends even if the caller goes away.

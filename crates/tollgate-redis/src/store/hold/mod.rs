@@ -20,6 +20,13 @@ use crate::error::RedisError;
 use crate::script::{HoldName, HoldOperation, HoldOutcome, HoldShape, Request, ScriptAnswer, ScriptOutcome};
 use crate::time::CallTime;
 
+/// What was settled in one slot.
+struct SettledPart {
+    /// The state of each charge that was adjusted, with its place.
+    states: Vec<(usize, QuotaState)>,
+    is_repeated: bool,
+}
+
 impl StoreInner {
     /// Takes a step on a hold within the deadline of this call.
     pub(super) async fn hold(
@@ -57,18 +64,20 @@ impl StoreInner {
         hold.answer(outcome)
     }
 
-    /// Settles or undoes a hold of which all parts are in one slot. Returns the state of each charge that was adjusted,
-    /// with its place, or the answer if it was not settled.
+    /// Settles or undoes a hold of which all parts are in one slot. Returns the answer if it was not settled.
     async fn settle_in_slot(
         &self,
         terms: HoldTerms<'_>,
         name: HoldName,
         order: HoldOrder<'_>,
         call: CallTime,
-    ) -> Result<Result<Vec<(usize, QuotaState)>, HoldAnswer>, StoreError> {
+    ) -> Result<Result<SettledPart, HoldAnswer>, StoreError> {
         let hold = NamedHold::new(terms, name, &self.names, self.slots.is_cluster())?;
         match self.outcome_in_slot(&hold, order, call).await? {
-            HoldOutcome::Settled(then, counters) => hold.adjusted_states(then, &counters).map(Ok),
+            HoldOutcome::Settled(settlement) => {
+                let states = hold.adjusted_states(&settlement)?;
+                Ok(Ok(SettledPart { states, is_repeated: settlement.is_repeated }))
+            }
             outcome => hold.answer(outcome).map(Err),
         }
     }

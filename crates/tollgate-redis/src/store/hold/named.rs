@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 use tollgate::{
     Charge, HoldAdjustment, HoldAnswer, HoldStates, HoldTerms, InFlightCharge, InFlightState, QuotaState,
-    StoreError, Timestamp,
+    SettledStates, StoreError, Timestamp,
 };
 
 use crate::error::RedisError;
@@ -12,7 +12,7 @@ use crate::named_charges::{CounterOperation, NamedCharges, marked_window};
 use crate::names::{CounterIdentity, CounterNames};
 use crate::script::{
     AdjustedCounter, AdjustedPlace, CounterStep, FlightShape, HoldName, HoldOperation, HoldOutcome,
-    HoldShape, HoldVerdict, KeyText, Request, SettledCounters, Shape,
+    HoldSettlement, HoldShape, HoldVerdict, KeyText, Request, SettledCounters, Shape,
 };
 
 /// The most milliseconds that a hold lives under a limit in flight without a length.
@@ -164,9 +164,10 @@ impl<'a> NamedHold<'a> {
         Ok(match outcome {
             HoldOutcome::Decided(verdict) => HoldAnswer::Decided(self.states(&verdict)),
             HoldOutcome::Renewed => HoldAnswer::Renewed { left: self.terms.length().duration() },
-            HoldOutcome::Settled(then, counters) => {
-                let states = self.adjusted_states(then, &counters)?;
-                HoldAnswer::Settled(states.into_iter().map(|(_, state)| state).collect())
+            HoldOutcome::Settled(settlement) => {
+                let states = self.adjusted_states(&settlement)?;
+                let settled = SettledStates::new(states.into_iter().map(|(_, state)| state).collect());
+                HoldAnswer::Settled(if settlement.is_repeated { settled.repeated() } else { settled })
             }
             HoldOutcome::Forgotten(units) => HoldAnswer::Forgotten { units },
             HoldOutcome::Lost => HoldAnswer::Lost,
@@ -198,10 +199,10 @@ impl<'a> NamedHold<'a> {
     /// If there is no such charge.
     pub(super) fn adjusted_states(
         &self,
-        then: Timestamp,
-        counters: &[AdjustedCounter],
+        settlement: &HoldSettlement,
     ) -> Result<Vec<(usize, QuotaState)>, StoreError> {
-        counters.iter().map(|counter| Ok((counter.place, self.adjusted_state(then, counter)?))).collect()
+        let HoldSettlement { then, counters, .. } = settlement;
+        counters.iter().map(|counter| Ok((counter.place, self.adjusted_state(*then, counter)?))).collect()
     }
 
     fn adjusted_state(&self, then: Timestamp, adjusted: &AdjustedCounter) -> Result<QuotaState, StoreError> {

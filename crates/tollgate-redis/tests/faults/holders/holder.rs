@@ -99,8 +99,8 @@ impl Holder {
         }
         self.expect(in_flight.live() <= LIMIT, || format!("{} units are live (G1)", in_flight.live()));
         noted.admitted = Some(at);
-        // A repeated answer is of an earlier call.
-        noted.lives_from = if is_repeated { noted.begun } else { sent };
+        // A repeated reservation renews the hold.
+        noted.lives_from = sent;
         noted.over = (unknown == 0).then(|| at + asked.length);
         noted.cost = (cost, cost);
         Some(states)
@@ -190,7 +190,7 @@ impl Holder {
                 noted.cost = (u64::from(actual), u64::from(actual));
                 // From here on, no late call of before can bring it back.
                 noted.over = Some(at);
-                self.settle_again(noted, &HoldAnswer::Settled(settled), sent).await;
+                self.settle_again(noted, sent).await;
             }
             Some(Answered { answer: HoldAnswer::Expired, at, .. }) => {
                 let lives = self.certainly_lives_at(noted, at);
@@ -208,20 +208,20 @@ impl Holder {
         noted.ending = Some(first);
     }
 
-    /// Rule 17: a settled id is remembered, and settling again gets the first answer, whatever it is asked.
-    async fn settle_again(&mut self, noted: &NotedHold, answer: &HoldAnswer, sent: Instant) {
+    /// Rule 17: a settled id is remembered, and settling again in another way changes nothing.
+    async fn settle_again(&mut self, noted: &NotedHold, sent: Instant) {
         if self.rng.u8(0..3) > 0 {
             return;
         }
         let (ask, expected) = match self.rng.u8(0..2) {
-            0 => (Ask::Settle(HoldAdjustment::Charge(1)), answer),
+            0 => (Ask::Settle(HoldAdjustment::Charge(u32::MAX)), &HoldAnswer::Conflict),
             _ => (Ask::Renew, &HoldAnswer::Ended),
         };
         let (Some(again), _) = self.repeat(noted.asked, ask).await else { return };
         let remembered = self.store.terms.clock.certain_end(sent, noted.asked.length);
         let is_forgotten = again.answer == HoldAnswer::Expired && (self.may_lose || again.at >= remembered);
         // A server that has lost the settlement settles it again.
-        let is_other = self.may_lose && !matches!(again.answer, HoldAnswer::Conflict);
+        let is_other = self.may_lose;
         self.expect(again.answer == *expected || is_forgotten || is_other, || {
             format!("{ask:?} of a settled hold: {:?}, not {expected:?} (rule 17)", again.answer)
         });

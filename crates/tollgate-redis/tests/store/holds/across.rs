@@ -127,14 +127,16 @@ fn a_hold_across_slots_is_taken_whole_and_settled_part_by_part() {
         assert_eq!(team.renew(hold), HoldAnswer::Renewed { left: Duration::from_secs(60) });
         let give =
             |place: usize, units| HoldAdjustment::GiveBack { units, mark: states.charged()[place].mark() };
-        let answer = team.settle(hold, [give(0, 20), HoldAdjustment::Charge(5)]);
-        let HoldAnswer::Settled(settled) = &answer else { panic!("{answer:?}") };
+        let adjustments = [give(0, 20), HoldAdjustment::Charge(5)];
+        let answer = team.settle(hold, adjustments);
+        let HoldAnswer::Settled(settled) = answer else { panic!("{answer:?}") };
         assert_eq!(
             settled.iter().map(|state| (state.limit(), state.units())).collect::<Vec<_>>(),
             [(100, 20), (150, 5)]
         );
         assert_eq!(team.counts(), [(0, 40), (0, 65)]);
-        assert_eq!(team.settle(hold, [HoldAdjustment::Keep, give(1, 9)]), answer);
+        assert_eq!(team.settle(hold, adjustments), HoldAnswer::Settled(settled.repeated()));
+        assert_eq!(team.settle(hold, [HoldAdjustment::Keep, give(1, 9)]), HoldAnswer::Conflict);
         assert_eq!(team.renew(hold), HoldAnswer::Ended);
         assert_eq!(team.counts(), [(0, 40), (0, 65)]);
     }

@@ -113,6 +113,11 @@ fn settled(answer: &HoldAnswer) -> Vec<u32> {
     states.iter().map(|state| state.units()).collect()
 }
 
+fn repeated(answer: HoldAnswer) -> HoldAnswer {
+    let HoldAnswer::Settled(states) = answer else { panic!("{answer:?}") };
+    HoldAnswer::Settled(states.repeated())
+}
+
 fn mark(states: &HoldStates) -> Mark {
     states.charged()[0].mark()
 }
@@ -141,7 +146,8 @@ fn a_hold_takes_and_charges_in_one_step_and_is_settled_once() {
         let answer = desk.settle(first, give);
         assert_eq!(settled(&answer), [50]);
         assert_eq!((desk.live(), desk.used()), (0, 10));
-        assert_eq!(desk.settle(first, HoldAdjustment::Charge(9)), answer);
+        assert_eq!(desk.settle(first, give), repeated(answer));
+        assert_eq!(desk.settle(first, HoldAdjustment::Charge(9)), HoldAnswer::Conflict);
         assert_eq!(desk.ask(first, Ask::Reserve), HoldAnswer::Ended);
         assert_eq!(desk.renew(first), HoldAnswer::Ended);
         assert_eq!((desk.live(), desk.used()), (0, 10));
@@ -217,9 +223,9 @@ fn a_hold_ends_with_its_length_unless_it_is_renewed() {
     // A settled id is remembered for ten seconds.
     let answer = desk.settle(first, HoldAdjustment::Charge(9));
     after(59_999);
-    assert_eq!(desk.settle(first, HoldAdjustment::Keep), answer);
+    assert_eq!(desk.settle(first, HoldAdjustment::Charge(9)), repeated(answer));
     after(60_000);
-    assert_eq!(desk.settle(first, HoldAdjustment::Keep), HoldAnswer::Expired);
+    assert_eq!(desk.settle(first, HoldAdjustment::Charge(9)), HoldAnswer::Expired);
 }
 
 /// Every name of a hold expires by itself, also if nothing is asked any more, and the last end decides.

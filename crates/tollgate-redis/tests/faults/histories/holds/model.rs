@@ -63,8 +63,8 @@ struct KnownId {
     is_live: bool,
     /// The live and the used units after it was admitted.
     admitted: (u32, u64),
-    /// How it was settled.
-    settled: Option<HoldReply>,
+    /// By how much it was settled, and the answer.
+    settled: Option<(i32, HoldReply)>,
 }
 
 impl HeldKey {
@@ -115,13 +115,14 @@ impl HeldKey {
         if known.terms != terms {
             return HoldReply::Conflict;
         }
-        *known.settled.get_or_insert_with(|| {
+        let (made, first) = *known.settled.get_or_insert_with(|| {
             known.is_live = false;
             let units = u64::from(by.unsigned_abs());
             let moved = if by < 0 { units.min(used) } else { units };
             self.used = if by < 0 { used - moved } else { used + moved };
-            HoldReply::Settled((by != 0).then_some((moved as u32, self.used)))
-        })
+            (by, HoldReply::Settled((by != 0).then_some((moved as u32, self.used))))
+        });
+        if made == by { first } else { HoldReply::Conflict }
     }
 
     fn decided(&self, is_admitted: bool) -> HoldReply {

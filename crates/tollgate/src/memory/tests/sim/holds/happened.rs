@@ -42,7 +42,10 @@ pub(super) enum HoldReply {
         is_repeated: bool,
     },
     Renewed(i64),
-    Settled(Vec<ChargeReply>),
+    Settled {
+        states: Vec<ChargeReply>,
+        is_repeated: bool,
+    },
     Forgotten(u32),
     Lost,
     Expired,
@@ -51,6 +54,16 @@ pub(super) enum HoldReply {
     Full,
     /// Of what answers nothing.
     Done,
+}
+
+impl HoldReply {
+    /// The answer to a repetition.
+    pub(super) fn repeated(mut self) -> Self {
+        if let Self::Decided { is_repeated, .. } | Self::Settled { is_repeated, .. } = &mut self {
+            *is_repeated = true;
+        }
+        self
+    }
 }
 
 /// Units in flight after a step.

@@ -36,12 +36,16 @@ struct KnownHold {
     units: Vec<u64>,
     /// The first answer: to the reservation, or to the call that settled it.
     first: HoldReply,
-    is_settled: bool,
+    /// The adjustments with which it was settled, if it was.
+    settled: Option<Vec<QuotaAdjustment>>,
     places: usize,
 }
 
 /// Policies and units in flight; policies, windows and costs; and the key.
 type Binding = (Vec<(usize, u32)>, Vec<(usize, i64, u32)>, usize);
+
+/// What settling does to one quota, with the start of the window that is given units back.
+type QuotaAdjustment = (Settlement, Option<i64>);
 
 impl<'a> HoldLedger<'a> {
     pub(super) fn new(world: &'a HoldWorld) -> Self {
@@ -102,7 +106,7 @@ impl<'a> HoldLedger<'a> {
                 if admits && event.reply != HoldReply::Full {
                     self.charge(&ask, &mut charged);
                 }
-                HoldReply::Settled(charged)
+                HoldReply::Settled { states: charged, is_repeated: false }
             }
         };
         if event.reply != HoldReply::Full && event.reply != expected {
@@ -160,17 +164,16 @@ impl<'a> HoldLedger<'a> {
     }
 
     fn reserve(&mut self, ask: &HoldAsk, reply: &HoldReply) -> Result<HoldReply, String> {
-        if let Some(hold) = self.holds.get(&ask.id) {
-            return Ok(match &hold.first {
-                _ if hold.binding != self.binding(ask) => HoldReply::Conflict,
-                _ if hold.is_settled => HoldReply::Ended,
-                HoldReply::Decided { in_flight, charged, .. } => HoldReply::Decided {
-                    in_flight: in_flight.clone(),
-                    charged: charged.clone(),
-                    is_repeated: true,
-                },
-                other => other.clone(),
-            });
+        let (binding, length, steady) = (self.binding(ask), self.length(ask), self.steady);
+        if let Some(hold) = self.holds.get_mut(&ask.id) {
+            if hold.binding != binding {
+                return Ok(HoldReply::Conflict);
+            }
+            if hold.settled.is_some() {
+                return Ok(HoldReply::Ended);
+            }
+            (hold.length, hold.end) = (length, steady + length);
+            return Ok(hold.first.clone().repeated());
         }
         self.may_be_full(ask, reply)?;
         let (decided, admits) = self.decide(ask);
@@ -182,14 +185,13 @@ impl<'a> HoldLedger<'a> {
             let units = self.take(ask, &mut in_flight);
             self.charge(ask, &mut charged);
             let first = HoldReply::Decided { in_flight, charged, is_repeated };
-            let length = self.length(ask);
             let hold = KnownHold {
-                binding: self.binding(ask),
+                binding,
                 end: self.steady + length,
                 length,
                 units,
                 first: first.clone(),
-                is_settled: false,
+                settled: None,
                 places: places(ask),
             };
             self.holds.insert(ask.id, hold);
@@ -218,7 +220,7 @@ impl<'a> HoldLedger<'a> {
         if hold.binding != binding {
             return HoldReply::Conflict;
         }
-        if hold.is_settled {
+        if hold.settled.is_some() {
             return HoldReply::Ended;
         }
         (hold.length, hold.end) = (length, steady + length);
@@ -237,8 +239,9 @@ impl<'a> HoldLedger<'a> {
         if hold.binding != self.binding(ask) {
             return Ok(HoldReply::Conflict);
         }
-        if hold.is_settled {
-            return Ok(hold.first);
+        if let Some(made) = &hold.settled {
+            let is_same = *made == adjusted(settlement, starts);
+            return Ok(if is_same { hold.first.repeated() } else { HoldReply::Conflict });
         }
         let charges = match settlement {
             Settlement::Charge(units) | Settlement::ChargeUpTo(units) => units > 0,
@@ -274,9 +277,11 @@ impl<'a> HoldLedger<'a> {
             states.push(ChargeReply { used: after, units, is_denied: false, start: open });
         }
         self.live.retain(|number, _| !hold.units.contains(number));
-        let (end, first) = (self.steady + hold.length.min(REMEMBERED), HoldReply::Settled(states));
-        let settled = KnownHold { units: Vec::new(), end, first: first.clone(), is_settled: true, ..hold };
-        self.holds.insert(ask.id, settled);
+        let end = self.steady + hold.length.min(REMEMBERED);
+        let first = HoldReply::Settled { states, is_repeated: false };
+        let settled = Some(adjusted(settlement, starts));
+        let hold = KnownHold { units: Vec::new(), end, first: first.clone(), settled, ..hold };
+        self.holds.insert(ask.id, hold);
         Ok(first)
     }
 
@@ -401,6 +406,11 @@ impl<'a> HoldLedger<'a> {
         });
         (in_flight.collect(), charges.collect(), ask.key)
     }
+}
+
+fn adjusted(settlement: Settlement, starts: &[i64]) -> Vec<QuotaAdjustment> {
+    let start = |start: &i64| matches!(settlement, Settlement::GiveBack(_)).then_some(*start);
+    starts.iter().map(|it| (settlement, start(it))).collect()
 }
 
 /// A check of one quota, as a hold without an id.

@@ -157,7 +157,7 @@ impl HoldSystem {
             HoldOp::Check(quota, key, cost) => Some(self.event(HoldAct::Check(*quota, *key, *cost), || {
                 let charge = [Charge::new(&inside.quotas[*quota], &inside.keys[*key], *cost)];
                 match inside.store.take(Step::Charge(&charge)) {
-                    Ok(states) => HoldReply::Settled(charge_replies(&states)),
+                    Ok(states) => HoldReply::Settled { states: charge_replies(&states), is_repeated: false },
                     Err(Full) => HoldReply::Full,
                 }
             })),
@@ -260,7 +260,9 @@ fn reply(answer: Result<HoldAnswer, Full>) -> HoldReply {
             is_repeated: states.is_repeated(),
         },
         Ok(HoldAnswer::Renewed { left }) => HoldReply::Renewed(i64::try_from(left.as_millis()).unwrap()),
-        Ok(HoldAnswer::Settled(states)) => HoldReply::Settled(charge_replies(&states)),
+        Ok(HoldAnswer::Settled(settled)) => {
+            HoldReply::Settled { states: charge_replies(&settled), is_repeated: settled.is_repeated() }
+        }
         Ok(HoldAnswer::Forgotten { units }) => HoldReply::Forgotten(units),
         Ok(HoldAnswer::Lost) => HoldReply::Lost,
         Ok(HoldAnswer::Expired) => HoldReply::Expired,
