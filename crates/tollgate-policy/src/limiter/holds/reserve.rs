@@ -86,7 +86,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         asked: AskedHold,
     ) -> Result<ReserveAnswer, CheckError> {
-        let (basis, trials, hold, is_repeated) = {
+        let (basis, trials, hold, is_request, is_repeated) = {
             let matching = self.matching(&set, view, asked.cost)?;
             let charges = matching.charges();
             let in_flight: InFlightCharges<'_> = matching.in_flight(asked.units).collect();
@@ -111,18 +111,20 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 .flatten();
             let is_repeated = decided.states.is_repeated();
             let result = decided.result(&matching);
-            let trials = match is_repeated {
-                true => Vec::new(),
-                false => {
-                    let deadline = of_trials(deadline, charges.len() + in_flight.len());
-                    self.try_out_hold(&matching, &result, asked.units, deadline).await
-                }
+            // A repetition and a hold of 0 units are no requests of their own.
+            let is_request = takes && !is_repeated;
+            let trials = if is_request {
+                let deadline = of_trials(deadline, charges.len() + in_flight.len());
+                self.try_out_hold(&matching, &result, asked.units, deadline).await
+            } else {
+                Vec::new()
             };
-            (matching.basis(result), trials, hold, is_repeated)
+            (matching.basis(result), trials, hold, is_request, is_repeated)
         };
-        let decision = match is_repeated {
-            true => PolicyDecision::new(set, basis, trials),
-            false => PolicyDecision::of_check(set, basis, trials),
+        let decision = if is_request {
+            PolicyDecision::of_check(set, basis, trials)
+        } else {
+            PolicyDecision::new(set, basis, trials)
         };
         if let (Some(hold), false) = (&hold, is_repeated) {
             decision.policies().note_holds(hold.policies(), |counters| counters.admitted());

@@ -505,3 +505,19 @@ fn an_overrun_is_counted_once() {
     let tally = tally(&limiter, "tokens");
     assert_eq!((tally.settled, tally.overrun_units), (1, 15));
 }
+
+/// A hold of 0 units was charged to trials, though it charges no quota that counts.
+#[test]
+fn a_hold_of_no_units_charges_no_trial() {
+    let limiter = limiter(
+        "  - { name: runs, key: [user], quotas: [3~in_flight, 9/1m], candidate: [5/1m] }
+  - { name: dark, mode: shadow, key: [user], quotas: [9/1m] }",
+    );
+    let (looked, hold, _) = try_reserve(&limiter, AskedHold { units: 0, ..asked(2) });
+    assert!(looked.is_allowed() && hold.is_none());
+    assert_eq!((trials(&looked), limiter.live().tally().next().unwrap().1.allowed), (vec![], 0));
+    let (decision, ..) = try_reserve(&limiter, asked(2));
+    let counted: Vec<_> =
+        decision.trials().map(|trial| trial.answer.state().map(|state| state.used())).collect();
+    assert_eq!(counted, [Some(2), Some(2)]);
+}
