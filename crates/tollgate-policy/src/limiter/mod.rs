@@ -34,8 +34,8 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
-    Answer, Charge, Clock, FallbackStore, MemoryStore, OnStoreFailure, PolicyQuota, QuotaStates, Step,
-    StepDeadline, Store, StoreError, SystemClock,
+    Answer, Charge, Clock, FallbackStore, MemoryStore, OnStoreFailure, PolicyInFlight, PolicyQuota,
+    QuotaStates, Step, StepDeadline, Store, StoreError, SystemClock,
 };
 
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
@@ -165,19 +165,22 @@ pub enum CheckError {
         policy: Box<str>,
     },
     /// The store changed some of several quotas and failed for others, which may have been changed as well.
-    #[error("{error}; it changed {}", said(.changed))]
+    #[error("{error}; it changed {}", said(.changed, .forgotten))]
     Partly {
         /// The quotas that were changed.
         changed: Box<[PolicyQuota]>,
+        /// The limits in flight of which the units were forgotten.
+        forgotten: Box<[PolicyInFlight]>,
         /// The first error of the store.
         #[source]
         error: StoreError,
     },
 }
 
-fn said(quotas: &[PolicyQuota]) -> String {
-    let said = quotas.iter().map(|quota| format!("{} of {}", quota.quota(), quota.policy()));
-    said.collect::<Vec<_>>().join(", ")
+fn said(quotas: &[PolicyQuota], in_flight: &[PolicyInFlight]) -> String {
+    let quotas = quotas.iter().map(|quota| format!("{} of {}", quota.quota(), quota.policy()));
+    let limits = in_flight.iter().map(|limit| format!("{} of {}", limit.in_flight(), limit.policy()));
+    quotas.chain(limits).collect::<Vec<_>>().join(", ")
 }
 
 impl CheckError {

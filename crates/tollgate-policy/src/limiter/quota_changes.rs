@@ -51,14 +51,18 @@ pub(super) struct ForgottenRecord {
 }
 
 impl CheckError {
-    fn after(changed: Box<[PolicyQuota]>, error: StoreError) -> Self {
-        if changed.is_empty() { Self::Store(error) } else { Self::Partly { changed, error } }
+    fn after(changed: Box<[PolicyQuota]>, forgotten: Box<[PolicyInFlight]>, error: StoreError) -> Self {
+        if changed.is_empty() && forgotten.is_empty() {
+            Self::Store(error)
+        } else {
+            Self::Partly { changed, forgotten, error }
+        }
     }
 }
 
 impl From<ReceiptError> for CheckError {
     fn from(error: ReceiptError) -> Self {
-        Self::after(error.changed().into(), error.into())
+        Self::after(error.changed().into(), Box::default(), error.into())
     }
 }
 
@@ -91,7 +95,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// Otherwise as [`check`](Self::check). If the store failed for some limits and quotas were reset, the error
+    /// Otherwise as [`check`](Self::check). If the store failed for some limits and others were reset, the error
     /// [names those](CheckError::Partly).
     pub async fn reset(
         &self,
@@ -103,7 +107,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let matched = self.matched(&set, attributes, 0, NeededValues::Counters { of: policy })?;
         #[expect(clippy::redundant_closure, reason = "the variant takes one lifetime, and not any")]
         let values = self.assign(&matched, &is_meant, |counter| Step::Reset(counter)).await?;
-        let mut forgotten = Vec::new();
+        let mut forgotten = Vec::<(u32, ForgottenRecord)>::new();
         for entry in matched.deciding() {
             let in_flight = entry.in_flight().filter(|in_flight| is_meant(PolicyLimit::InFlight(in_flight)));
             let Some(in_flight) = in_flight else { continue };
@@ -120,7 +124,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 Err(error) => {
                     let changed = matched.enforced().zip(&values).filter(|(_, value)| value.is_some());
                     let changed = changed.map(|(charge, _)| charge.counter().quota().clone()).collect();
-                    return Err(CheckError::after(changed, error));
+                    let forgotten = forgotten.into_iter().map(|(_, record)| record.in_flight).collect();
+                    return Err(CheckError::after(changed, forgotten, error));
                 }
             }
         }
@@ -132,7 +137,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// If a limit in flight is selected, because its units [belong to holds](CheckError::OnlyHolds). Otherwise as [`check`](Self::check). If the store failed for some quotas and others were set, the error
+    /// If a limit in flight is selected, because its units [belong to holds](CheckError::OnlyHolds). Otherwise as
+    /// [`check`](Self::check). If the store failed for some quotas and others were set, the error
     /// [names those](CheckError::Partly).
     pub async fn set(
         &self,
@@ -241,7 +247,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             steps.iter().map(|_| next(&mut answers)).collect();
         let changed = steps.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
         let changed = changed.filter_map(|(step, _)| quota_of(step)).collect();
-        let states = QuotaStates::of_each(answers).map_err(|error| CheckError::after(changed, error))?;
+        let states = QuotaStates::of_each(answers)
+            .map_err(|error| CheckError::after(changed, Box::default(), error))?;
         let mut states = states.iter().copied();
         Ok(wanted.iter().map(|step| step.and_then(|_| states.next())).collect())
     }

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use tollgate::{AnswerError, PolicyQuota, StoreError};
+use tollgate::{AnswerError, PolicyInFlight, PolicyQuota, StoreError};
 use tollgate_envoy::DecideError;
 use tollgate_policy::{CheckError, RefundError, Refusal};
 
@@ -47,8 +47,8 @@ pub(crate) enum Repeat {
 #[derive(Debug, Clone)]
 pub(crate) enum RejectionNames {
     None,
-    /// Quotas that were changed before the store failed.
-    Changed(Box<[PolicyQuota]>),
+    /// Quotas that were changed, and limits of which the units in flight were forgotten, before the store failed.
+    Changed(Box<[PolicyQuota]>, Box<[PolicyInFlight]>),
     /// Policies that the store can never count together.
     Uncountable(Box<[Box<str>]>),
 }
@@ -213,12 +213,12 @@ impl Rejection {
             CheckError::Uncountable { policies, error } => {
                 Self { names: RejectionNames::Uncountable(policies.clone()), ..Self::store(error) }
             }
-            CheckError::Partly { changed, error } => Self {
+            CheckError::Partly { changed, forgotten, error } => Self {
                 detail:
                     "the store failed; the quotas in `changed` were changed, and whether the others were is \
                          unknown"
                         .into(),
-                names: RejectionNames::Changed(changed.clone()),
+                names: RejectionNames::Changed(changed.clone(), forgotten.clone()),
                 ..Self::store(error)
             },
             _ => Self::store(&AnswerError::Nonsense.into()),
@@ -299,7 +299,8 @@ impl Rejection {
 
     /// Returns whether the store may have counted some of the request.
     pub(crate) const fn is_outcome_unknown(&self) -> bool {
-        matches!(self.kind, RejectionKind::OutcomeUnknown) || matches!(self.names, RejectionNames::Changed(_))
+        matches!(self.kind, RejectionKind::OutcomeUnknown)
+            || matches!(self.names, RejectionNames::Changed(..))
     }
 
     /// Returns the methods that the path allows, if the request has another.

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate::PolicyQuota;
+use tollgate::{PolicyInFlight, PolicyQuota};
 
 /// A problem (RFC 9457).
 #[derive(Serialize, JsonSchema)]
@@ -22,7 +22,8 @@ pub(super) struct ProblemBody<'a> {
     /// The scope that the caller lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scope: Option<&'a str>,
-    /// The quotas that were changed before the store failed. The next one may have been changed as well.
+    /// The quotas that were changed before the store failed, and limits in flight of which the units were forgotten. The next
+    /// one may have been changed as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed: Option<Box<[ChangedQuota]>>,
     /// The policies that the store can never count together for this request.
@@ -40,6 +41,12 @@ pub(super) struct ChangedQuota {
 impl From<&PolicyQuota> for ChangedQuota {
     fn from(quota: &PolicyQuota) -> Self {
         Self { policy: quota.policy().into(), quota: quota.quota().to_string().into() }
+    }
+}
+
+impl From<&PolicyInFlight> for ChangedQuota {
+    fn from(limit: &PolicyInFlight) -> Self {
+        Self { policy: limit.policy().into(), quota: limit.in_flight().to_string().into() }
     }
 }
 

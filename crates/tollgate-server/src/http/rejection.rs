@@ -34,7 +34,10 @@ impl<'a> From<&'a Rejection> for ProblemBody<'a> {
         };
         let (changed, policies) = match rejection.names() {
             RejectionNames::None => (None, None),
-            RejectionNames::Changed(quotas) => (Some(quotas.iter().map(ChangedQuota::from).collect()), None),
+            RejectionNames::Changed(quotas, in_flight) => {
+                let quotas = quotas.iter().map(ChangedQuota::from);
+                (Some(quotas.chain(in_flight.iter().map(ChangedQuota::from)).collect()), None)
+            }
             RejectionNames::Uncountable(policies) => (None, Some(&**policies)),
         };
         Self {
@@ -107,7 +110,11 @@ mod tests {
     fn a_change_with_an_unknown_outcome_invites_no_repeat() {
         let unknown = || StoreError::from(AnswerError::Nonsense);
         assert!(unknown().may_have_charged());
-        let partly = CheckError::Partly { changed: Box::default(), error: StoreError::Full };
+        let partly = CheckError::Partly {
+            changed: Box::default(),
+            forgotten: Box::default(),
+            error: StoreError::Full,
+        };
         for (error, is_invited) in [
             (CheckError::Store(unknown()), false),
             (partly, false),

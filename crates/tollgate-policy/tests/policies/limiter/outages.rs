@@ -73,7 +73,7 @@ fn an_error_after_a_part_may_have_charged() {
     let begin = |spared| store.begin_after(spared, StoreFault::unreachable());
     let told = |error: CheckError| match error {
         CheckError::Store(error) => (error, Vec::new()),
-        CheckError::Partly { changed, error } => {
+        CheckError::Partly { changed, error, .. } => {
             (error, changed.iter().map(|quota| quota.quota().to_string()).collect())
         }
         other => panic!("{other}"),
@@ -206,4 +206,18 @@ deny:
     assert!(decisions[0].state().is_none() && decisions[0].policy().is_none(), "nobody looked");
     let failed = block_on(limiter.check_together([(&path, 1), (&path, 1)]));
     assert!(failed.is_err(), "the store decides");
+}
+
+/// Units that a reset had forgotten before the store failed were not named.
+#[test]
+fn a_reset_that_fails_names_the_units_that_it_has_forgotten() {
+    let limiter = limiter(
+        "  - { name: a, key: [user], quotas: 3~in_flight, on_store_failure: closed }
+  - { name: b, key: [user], quotas: 4~in_flight, on_store_failure: closed }",
+    );
+    limiter.store().begin_after(1, StoreFault::unreachable());
+    let error = block_on(limiter.reset(&attributes(ALICE), None, |_| true)).unwrap_err();
+    assert!(error.to_string().ends_with("it changed 3~in_flight of a"), "{error}");
+    let CheckError::Partly { changed, forgotten, .. } = error else { panic!("{error}") };
+    assert_eq!((changed.len(), forgotten.len(), forgotten[0].policy()), (0, 1, "a"));
 }
