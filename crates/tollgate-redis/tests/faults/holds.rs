@@ -46,8 +46,8 @@ struct Known {
     length: Duration,
     end: Timestamp,
     mark: Mark,
-    /// Whether it was settled, and its units are free. `end` is then until when the id is remembered.
-    is_settled: bool,
+    /// How it was settled, so that its units are free. `end` is then until when the id is remembered.
+    settled: Option<HoldAdjustment>,
     /// Whether its units were reset.
     is_lost: bool,
 }
@@ -137,7 +137,7 @@ impl Client<'_> {
 
 impl Client<'_> {
     fn live(&self) -> u32 {
-        let live = |known: &&Known| !known.is_settled && !known.is_lost && known.end > self.now;
+        let live = |known: &&Known| known.settled.is_none() && !known.is_lost && known.end > self.now;
         self.known.iter().filter(live).map(|known| known.units).sum()
     }
 
@@ -163,7 +163,7 @@ impl Client<'_> {
             length,
             end: self.now,
             mark: Mark::at(self.now),
-            is_settled: false,
+            settled: None,
             is_lost: false,
         };
         self.decide(known, None);
@@ -190,7 +190,7 @@ impl Client<'_> {
         let known = Known {
             end: self.now + known.length,
             mark: states.charged()[0].mark(),
-            is_settled: false,
+            settled: None,
             is_lost: false,
             ..known
         };
@@ -218,11 +218,14 @@ impl Client<'_> {
         let answer = self.ask(&known, Ask::Reserve);
         let is_right = match &answer {
             Ok(HoldAnswer::Decided(states)) => {
-                !known.is_settled && states.is_repeated() && states.charged()[0].mark() == known.mark
+                known.settled.is_none() && states.is_repeated() && states.charged()[0].mark() == known.mark
             }
-            Ok(HoldAnswer::Ended) => known.is_settled,
+            Ok(HoldAnswer::Ended) => known.settled.is_some(),
             _ => false,
         };
+        if matches!(answer, Ok(HoldAnswer::Decided(_))) {
+            self.known[place].end = self.now + known.length;
+        }
         self.expect(is_right, "a repeated reservation gets its first answer", answer);
     }
 
@@ -232,10 +235,10 @@ impl Client<'_> {
         let answer = self.ask(&known, Ask::Renew);
         let is_right = match &answer {
             Ok(HoldAnswer::Expired) => known.end <= self.now,
-            Ok(HoldAnswer::Ended) => known.end > self.now && known.is_settled,
-            Ok(HoldAnswer::Lost) => known.end > self.now && known.is_lost && !known.is_settled,
+            Ok(HoldAnswer::Ended) => known.end > self.now && known.settled.is_some(),
+            Ok(HoldAnswer::Lost) => known.end > self.now && known.is_lost && known.settled.is_none(),
             Ok(HoldAnswer::Renewed { left }) => {
-                known.end > self.now && !known.is_lost && !known.is_settled && *left == known.length
+                known.end > self.now && !known.is_lost && known.settled.is_none() && *left == known.length
             }
             _ => false,
         };
@@ -256,6 +259,8 @@ impl Client<'_> {
             let units = self.rng.u32(1..9);
             (HoldAdjustment::Charge(units), self.used + u64::from(units))
         };
+        // Once it is settled, half of the calls repeat the first one.
+        let adjustment = known.settled.filter(|_| self.rng.bool()).unwrap_or(adjustment);
         let answer = self.ask(&known, Ask::Settle(adjustment));
         match answer {
             Ok(HoldAnswer::Expired) => {
@@ -266,12 +271,17 @@ impl Client<'_> {
                 );
             }
             Ok(HoldAnswer::Settled(_)) => {
-                self.expect(known.end > self.now, "a hold that has expired settles nothing", known);
-                if !known.is_settled && known.end > self.now {
+                let is_right = known.end > self.now && known.settled.is_none_or(|first| first == adjustment);
+                self.expect(is_right, "a hold settles once, while it lives or is remembered", known);
+                if known.settled.is_none() && known.end > self.now {
                     self.used = used;
                     let end = self.now + known.length.min(Duration::from_secs(10));
-                    self.known[place] = Known { is_settled: true, end, ..known };
+                    self.known[place] = Known { settled: Some(adjustment), end, ..known };
                 }
+            }
+            Ok(HoldAnswer::Conflict) => {
+                let is_right = known.end > self.now && known.settled.is_some_and(|first| first != adjustment);
+                self.expect(is_right, "only a settled hold refuses another settlement", known);
             }
             answer => self.expect(false, "a hold is settled or has expired", answer),
         }
@@ -284,7 +294,7 @@ impl Client<'_> {
         let is_right = matches!(answer, Ok(HoldAnswer::Forgotten { units }) if units == live);
         self.expect(is_right, "a reset forgets the live units", (live, answer));
         let now = self.now;
-        let live = |known: &&mut Known| !known.is_settled && known.end > now;
+        let live = |known: &&mut Known| known.settled.is_none() && known.end > now;
         self.known.iter_mut().filter(live).for_each(|known| known.is_lost = true);
     }
 
@@ -304,7 +314,7 @@ impl Client<'_> {
             length: LENGTHS[0],
             end: self.now,
             mark: Mark::at(self.now),
-            is_settled: false,
+            settled: None,
             is_lost: false,
         };
         let (live, used) = (self.live(), self.used);

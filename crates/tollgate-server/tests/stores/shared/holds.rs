@@ -76,7 +76,6 @@ fn a_call_is_repeated_after_a_lost_reply() {
     // This one sees what the store has counted.
     let patient = ["--store-timeout", PATIENT, "--store-connect-timeout", PATIENT];
     let witness = serve(&folder, &url(&store), &closed, &patient);
-    let body = json!({ "attributes": { "user": "alice" }, "cost": 10, "id": "0f".repeat(16) });
     let until_answered = |call: &dyn Fn() -> Reply| loop {
         let reply = call();
         if reply.status != 503 {
@@ -85,19 +84,32 @@ fn a_call_is_repeated_after_a_lost_reply() {
     };
     // So that there is a connection.
     until_answered(&|| server.post("/v1/peek", ALICE));
-    proxy.cut(ByteDirection::Reply, 0, ConnectionEnd::Reset);
-    let lost = post(&server, "/v1/reserve", &body);
-    lost.assert_problem(503, None);
-    assert_eq!(lost.json()["reason"], "outcome_unknown");
-    assert_eq!(standing(&witness), (json!(10), json!(1)), "it was taken");
-    let repeated = until_answered(&|| post(&server, "/v1/reserve", &body));
-    assert_eq!((&repeated["repeated"], standing(&witness)), (&json!(true), (json!(10), json!(1))));
+    let is_done = (0..8).any(|attempt| {
+        let id = format!("{attempt:x}").repeat(32);
+        let body = json!({ "attributes": { "user": "alice" }, "cost": 10, "id": id });
+        let (used, _) = standing(&witness);
+        let used = used.as_u64().expect("a count");
+        let lose = |call: &dyn Fn() -> Reply| {
+            proxy.cut(ByteDirection::Reply, 0, ConnectionEnd::Reset);
+            // Another reply may be the one that is lost, such as that of a probe.
+            let reply = call();
+            (reply.status == 503 && reply.json()["reason"] == "outcome_unknown").then_some(())
+        };
+        let reserve = || post(&server, "/v1/reserve", &body);
+        let is_lost = lose(&reserve).is_some();
+        let repeated = until_answered(&reserve);
+        assert_eq!(standing(&witness), (json!(used + 10), json!(1)), "it was taken once");
+        assert!(!is_lost || repeated["repeated"] == true, "{repeated}");
 
-    proxy.cut(ByteDirection::Reply, 0, ConnectionEnd::Reset);
-    settle(&server, &repeated, 4).assert_problem(503, None);
-    assert_eq!(standing(&witness), (json!(4), json!(0)), "it was settled");
-    let settled = until_answered(&|| settle(&server, &repeated, 4));
-    assert_eq!((&settled["quotas"][0]["given"], standing(&witness)), (&json!(6), (json!(4), json!(0))));
+        let is_lost_again = lose(&|| settle(&server, &repeated, 4)).is_some();
+        let settled = until_answered(&|| settle(&server, &repeated, 4));
+        assert_eq!(
+            (&settled["quotas"][0]["given"], standing(&witness)),
+            (&json!(6), (json!(used + 4), json!(0)))
+        );
+        is_lost && is_lost_again
+    });
+    assert!(is_done, "no reply was lost");
 }
 
 #[test]

@@ -182,11 +182,15 @@ mod tests {
             answered(What::Settle(ONE, by), times, HoldReply::Settled(Some((moved, used))))
         };
         let first = [admitted(ONE, [0, 1], (1, 2)), settle(-1, [2, 3], 1, 1)];
-        judge(&[first[0], first[1], settle(3, [4, 5], 1, 1), look([6, 7], (0, 1))]).unwrap();
+        judge(&[first[0], first[1], settle(-1, [4, 5], 1, 1), look([6, 7], (0, 1))]).unwrap();
+        judge(&[first[0], first[1], settle(-1, [4, 5], 1, 0)]).unwrap_err();
+        // At another cost, it is refused.
+        let another = answered(What::Settle(ONE, 3), [4, 5], HoldReply::Conflict);
+        judge(&[first[0], first[1], another, look([6, 7], (0, 1))]).unwrap();
         judge(&[first[0], first[1], settle(3, [4, 5], 3, 4)]).unwrap_err();
         let second = admitted(TWO, [4, 5], (LIMIT, 4));
-        judge(&[first[0], first[1], second, settle(0, [6, 7], 1, 1), look([8, 9], (LIMIT, 4))]).unwrap();
-        judge(&[first[0], first[1], second, settle(0, [6, 7], 1, 1), look([8, 9], (LIMIT - 1, 4))])
+        judge(&[first[0], first[1], second, settle(-1, [6, 7], 1, 1), look([8, 9], (LIMIT, 4))]).unwrap();
+        judge(&[first[0], first[1], second, settle(-1, [6, 7], 1, 1), look([8, 9], (LIMIT - 1, 4))])
             .unwrap_err();
     }
 
