@@ -135,17 +135,9 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// If the name is invalid, there is no quota, or two quotas have the same kind, window, anchor and zone.
-    pub fn of_caller(name: &str, quotas: impl IntoIterator<Item = Quota>) -> Result<Self, PolicyError> {
-        Self::of_caller_with(name, quotas, None)
-    }
-
-    /// Like [`of_caller`](Self::of_caller), with a limit in flight, if one is given. Then it needs no quota.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`of_caller`](Self::of_caller).
-    pub fn of_caller_with(
+    /// If the name is invalid, there is neither a quota nor a limit in flight, or two quotas have the same kind, window,
+    /// anchor and zone.
+    pub fn of_caller(
         name: &str,
         quotas: impl IntoIterator<Item = Quota>,
         in_flight: Option<InFlight>,

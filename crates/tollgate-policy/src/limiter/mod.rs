@@ -250,6 +250,11 @@ impl<S, C> PolicyLimiter<S, C> {
         self.full.load(Ordering::Relaxed)
     }
 
+    fn note_full(&self) {
+        // Relaxed: a figure of its own that guards no other memory.
+        self.full.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Returns the policies that are live now.
     pub fn live(&self) -> Arc<PolicySet> {
         self.live.load_full()
@@ -509,8 +514,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         counted: Result<QuotaStates, StoreError>,
     ) -> Result<ChargeResult, StoreError> {
         let Err(StoreError::Full) = counted else { return counted.map(ChargeResult::counted) };
-        // Relaxed: a figure of its own that guards no other memory.
-        self.full.fetch_add(1, Ordering::Relaxed);
+        self.note_full();
         match self.when_full {
             WhenFull::Deny => Err(StoreError::Full),
             WhenFull::Allow => Ok(ChargeResult::without_room(self.store.uncounted(charges))),

@@ -92,7 +92,7 @@ impl Service {
         let impossible = |error: String| Rejection::bad_field(field.clone(), error);
         let quota = Quota::new(requests_per_unit.into(), unit.length());
         let quota = quota.map_err(|error| impossible(error.to_string()))?;
-        Policy::of_caller(OVERRIDES, [quota]).map_err(|error| impossible(error.to_string()))
+        Policy::of_caller(OVERRIDES, [quota], None).map_err(|error| impossible(error.to_string()))
     }
 }
 

@@ -63,7 +63,7 @@ impl CheckOptions {
                 }
             }
         }
-        Policy::of_caller_with(&policy, charged, in_flight).map(Some).map_err(|error| {
+        Policy::of_caller(&policy, charged, in_flight).map(Some).map_err(|error| {
             let field = if error == PolicyError::Name { "policy" } else { "quotas" };
             Rejection::bad_field(field, error.to_string())
         })

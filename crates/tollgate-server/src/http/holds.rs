@@ -3,11 +3,10 @@
 //! Whatever has become of a hold is an answer with the status 200, because its caller has to act on it: a renewal may say
 //! `lost`, and a settlement `expired`. Only a request that is wrong itself is a problem, such as an id that belongs to
 //! another hold.
+//!
+//! A batch asks for all its holds at once, so that a shared store gets them together.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::Poll;
-
+use futures_util::future::join_all;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use tollgate::StoreError;
@@ -65,7 +64,7 @@ impl Edge {
             let answer = engine.reserve(limits, &caller.asks(attributes), asked, None).await;
             self.reserved(answer, &format!("{place}.attributes")).await
         });
-        let decided: Vec<Result<_, Rejection>> = all(each.collect()).await;
+        let decided: Vec<Result<_, Rejection>> = join_all(each).await;
         let (mut decisions, mut holds) = (Vec::new(), Vec::new());
         for result in decided {
             let (decision, hold) = match result {
@@ -109,7 +108,7 @@ impl Edge {
             let hold = self.opened(caller, hold, &format!("requests[{index}].hold"))?;
             renewed(engine.renew(&hold).await)
         });
-        let renewals = all(each.collect()).await.into_iter().map(|renewed| match renewed {
+        let renewals = join_all(each).await.into_iter().map(|renewed| match renewed {
             Ok(renewed) => RenewEntry::Renewal(renewed),
             Err(rejection) => RenewEntry::Rejection(rejection),
         });
@@ -144,7 +143,7 @@ impl Edge {
                 let hold = self.opened(caller, hold, &format!("requests[{index}].hold"))?;
                 settled(engine.settle(&hold, cost.units()).await)
             });
-        let answers: Vec<Result<SettleAnswer, Rejection>> = all(each.collect()).await;
+        let answers: Vec<Result<SettleAnswer, Rejection>> = join_all(each).await;
         let settlements = answers.iter().map(|answer| {
             match answer.as_ref().map_err(Rejection::clone).and_then(SettleReply::new) {
                 Ok(settled) => SettleEntry::Settlement(settled),
@@ -193,21 +192,4 @@ fn renewed(answer: Result<RenewAnswer, StoreError>) -> Result<RenewReply, Reject
 
 fn settled(answer: Result<SettleAnswer, StoreError>) -> Result<SettleAnswer, Rejection> {
     answer.map_err(|error| Rejection::store(&error))
-}
-
-/// Waits for all of them at once, so that a shared store gets them together. There are at most as many as a batch has.
-async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut futures: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
-    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        let mut waiting = futures.iter_mut().zip(&mut outputs).filter(|(_, output)| output.is_none());
-        waiting.by_ref().for_each(|(future, output)| {
-            if let Poll::Ready(value) = future.as_mut().poll(context) {
-                *output = Some(value);
-            }
-        });
-        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }

@@ -1,7 +1,6 @@
 //! Reservations: matched as a check is, and decided in one step of the store together with the units in flight.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use tollgate::{
@@ -163,13 +162,6 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             }
             Err(error) => Err(error),
         }
-    }
-}
-
-impl<S, C> PolicyLimiter<S, C> {
-    fn note_full(&self) {
-        // Relaxed: a figure of its own that guards no other memory.
-        self.full.fetch_add(1, Ordering::Relaxed);
     }
 }
 
