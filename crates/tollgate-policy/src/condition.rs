@@ -39,7 +39,7 @@ pub enum Test {
 
 /// Patterns in lower case, which are compared with values in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lowercase(Box<[Pattern]>);
+pub struct Lowercase(pub(crate) Box<[Pattern]>);
 
 /// A form of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

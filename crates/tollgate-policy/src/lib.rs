@@ -62,10 +62,12 @@ mod condition;
 mod conditions;
 #[cfg(feature = "file")]
 mod config;
+mod content;
 mod cost;
 mod expression;
 #[cfg(feature = "file")]
 mod file;
+mod generation;
 mod identity;
 mod implied;
 mod index;
@@ -103,6 +105,7 @@ pub use self::conditions::Conditions;
 pub use self::config::{Config, StoreSettings};
 pub use self::cost::{Cost, CostAttribute, CostError, OnMissingCost};
 pub use self::expression::{Expression, ExpressionError};
+pub use self::generation::{Generation, GenerationError, GenerationWriter};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{

@@ -88,7 +88,7 @@ pub struct QuotaSpec<'a> {
 pub(crate) struct QuotaSpecs {
     pub(crate) quotas: Box<[PolicyQuota]>,
     /// For each quota, the attribute that sets its limit. Empty if there is none, as is usual.
-    limits: Box<[Option<LimitAttribute>]>,
+    pub(crate) limits: Box<[Option<LimitAttribute>]>,
     /// The limit in flight, whose units are taken together with the charges.
     pub(crate) in_flight: Option<PolicyInFlight>,
 }

@@ -1,7 +1,7 @@
 //! Lists of values and networks in separate files.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::index::Table;
@@ -67,6 +67,29 @@ impl List {
         }
     }
 
+    /// Returns its texts in no particular order, unless it has networks.
+    pub(crate) fn texts(&self) -> Option<impl Iterator<Item = &str>> {
+        match &*self.entries {
+            Entries::Texts(texts) => Some(texts.iter().map(|(text, ())| text)),
+            Entries::Networks { .. } => None,
+        }
+    }
+
+    /// Returns its ranges of addresses, each with its first and its last one. Texts have none.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> {
+        let (ipv4, ipv6) = match &*self.entries {
+            Entries::Texts(_) => Default::default(),
+            Entries::Networks { ipv4, ipv6 } => (ipv4.as_ref(), ipv6.as_ref()),
+        };
+        let ipv4 = ipv4.iter().map(|(first, last)| {
+            (IpAddr::from(Ipv4Addr::from_bits(*first)), IpAddr::from(Ipv4Addr::from_bits(*last)))
+        });
+        let ipv6 = ipv6.iter().map(|(first, last)| {
+            (IpAddr::from(Ipv6Addr::from_bits(*first)), IpAddr::from(Ipv6Addr::from_bits(*last)))
+        });
+        ipv4.chain(ipv6)
+    }
+
     /// Returns whether this value is in it.
     pub(crate) fn has(&self, value: Value<'_>) -> bool {
         match &*self.entries {
@@ -108,8 +131,6 @@ impl fmt::Debug for List {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv6Addr;
-
     use super::*;
 
     /// Looks at every network, at the ends of each and next to them.

@@ -52,6 +52,14 @@ impl<V: Clone> Table<V> {
         });
         equal.next().map(|slot| &slot.value)
     }
+
+    /// Returns all texts with their values, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        self.slots.iter().flatten().map(|slot| {
+            let text = self.texts.get(slot.start as usize..slot.end as usize);
+            (text.unwrap_or_default(), &slot.value)
+        })
+    }
 }
 
 const fn high(hash: u64) -> u32 {
@@ -75,6 +83,10 @@ mod tests {
             for text in &texts {
                 assert_eq!(table.get(text), Some(&text.len()));
             }
+            assert_eq!(table.iter().count(), count);
+            assert!(
+                table.iter().all(|(text, value)| texts.iter().any(|it| it == text) && *value == text.len())
+            );
             for other in ["", "-1", "1000", "00", "x"] {
                 assert_eq!(table.get(other), None);
             }

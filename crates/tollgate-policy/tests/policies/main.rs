@@ -6,6 +6,7 @@
 
 mod changes;
 mod charges;
+mod generations;
 mod limiter;
 mod manual;
 mod overdraft;
