@@ -62,6 +62,14 @@ impl Wildcards {
         self.count += 1;
     }
 
+    /// Returns the nodes of all patterns, in their order.
+    pub(crate) fn nodes(&self) -> Vec<u32> {
+        let same_start = self.by_lengths.iter().flat_map(|lengths| lengths.patterns.values());
+        let mut patterns: Vec<&Pattern> = same_start.flat_map(HashMap::values).flatten().collect();
+        patterns.sort_unstable_by_key(|pattern| pattern.place);
+        patterns.into_iter().map(|pattern| pattern.node).collect()
+    }
+
     /// The node of the first pattern that matches the value.
     pub(crate) fn find(&self, value: &str) -> Option<u32> {
         let matching = self.by_lengths.iter().filter_map(|lengths| lengths.find(value));

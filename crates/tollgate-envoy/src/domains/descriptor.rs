@@ -24,9 +24,9 @@ pub(super) struct DescriptorNode {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct SameKeyDescriptors {
     /// With the pattern as well: a value that is written like a pattern means that one.
-    exact: DescriptorTable<u32>,
-    wildcards: Wildcards,
-    any: Option<u32>,
+    pub(super) exact: DescriptorTable<u32>,
+    pub(super) wildcards: Wildcards,
+    pub(super) any: Option<u32>,
 }
 
 /// Keys are texts of the configuration only, so clients cannot create collisions; the hash is unkeyed.

@@ -1,5 +1,6 @@
 //! The limits of all domains, read from files and compiled to an index.
 
+mod content;
 mod descriptor;
 mod domain;
 mod labels;

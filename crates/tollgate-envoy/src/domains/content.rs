@@ -1,0 +1,136 @@
+//! What domains mean, without what does not matter: for their [`Generation`].
+//!
+//! Every part is taken apart field by field, so that a new field does not compile until somebody decides whether it
+//! matters. Places in files and the order of descriptors do not, except among wildcards.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+use tollgate::CountDenied;
+use tollgate_policy::{Generation, GenerationWriter};
+
+use super::Domains;
+use super::descriptor::{DescriptorNode, SameKeyDescriptors};
+use super::domain::Domain;
+use crate::rule::{CountedLimit, Limit, Rule};
+
+impl Domains {
+    /// Returns their generation, which is the same for the same limits in any order and from any source. Computing it
+    /// takes as long as reading all of them once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_envoy::{Domains, SameDomain};
+    /// use tollgate_policy::Sources;
+    ///
+    /// let of = |unit: &str| {
+    ///     let text = format!(
+    ///         "
+    /// domain: shop
+    /// descriptors:
+    ///   - key: user
+    ///     rate_limit: {{ requests_per_unit: 5, unit: {unit} }}
+    /// "
+    ///     );
+    ///     Domains::parse(&Sources::of("shop.yaml", text), SameDomain::Refuse).map(|domains| domains.generation())
+    /// };
+    /// assert_eq!(of("minute")?, of("MINUTE")?);
+    /// assert_ne!(of("minute")?, of("hour")?);
+    /// # Ok::<(), tollgate_policy::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        let mut writer = GenerationWriter::new("domains");
+        writer.set(self.by_name.values(), |domain, writer| {
+            writer.text(&domain.name);
+            write_descriptors(domain, domain.nodes.first(), writer);
+        });
+        writer.finish()
+    }
+}
+
+/// Writes the descriptors below a node.
+fn write_descriptors(domain: &Domain, node: Option<&DescriptorNode>, writer: &mut GenerationWriter) {
+    writer.set(node.into_iter().flat_map(|node| &node.children), |(key, same_key), writer| {
+        writer.text(key);
+        let SameKeyDescriptors { exact, wildcards, any } = same_key;
+        writer.set(exact, |(value, node), writer| {
+            writer.text(value);
+            write_node(domain, *node, writer);
+        });
+        // They are among the exact values; the first that matches decides.
+        let patterns = exact.iter().filter(|(value, _)| value.contains('*'));
+        let values: HashMap<u32, &str> = patterns.map(|(value, node)| (*node, &**value)).collect();
+        writer.list(wildcards.nodes(), |node, writer| {
+            writer.text(values.get(&node).copied().unwrap_or_default())
+        });
+        writer.list(any.as_slice(), |node, writer| write_node(domain, *node, writer));
+    });
+}
+
+fn write_node(domain: &Domain, place: u32, writer: &mut GenerationWriter) {
+    let node = domain.nodes.get(place as usize);
+    writer.list(node.as_slice(), |node, writer| {
+        // The name is made of the key and the value.
+        let DescriptorNode { rule, shared, name: _, shows_value, children: _ } = node;
+        writer.list(rule.as_slice(), write_rule);
+        writer.list(shared.as_slice(), |pattern, writer| writer.text(pattern));
+        writer.flag(*shows_value);
+    });
+    write_descriptors(domain, node, writer);
+}
+
+fn write_rule(rule: &Rule, writer: &mut GenerationWriter) {
+    let Rule { limit, name, replaces, is_shadow, is_quota, metadata, is_detailed, hits: _, series: _ } = rule;
+    match limit {
+        Limit::Unlimited => writer.text("unlimited"),
+        Limit::Counted(CountedLimit { requests_per_unit, unit, quota }) => {
+            writer.text("counted");
+            writer.number((*requests_per_unit).into());
+            writer.text(unit.name());
+            writer.text(match quota.count_denied() {
+                CountDenied::No => "no",
+                CountDenied::Yes => "yes",
+                CountDenied::Overdraft => "overdraft",
+            });
+        }
+    }
+    writer.list(name.as_slice(), |name, writer| writer.text(name));
+    writer.set(&**replaces, |name, writer| writer.text(name));
+    [is_shadow, is_quota, is_detailed].into_iter().for_each(|flag| writer.flag(*flag));
+    writer.list(metadata.as_slice(), write_object);
+}
+
+fn write_object(object: &Map<String, Value>, writer: &mut GenerationWriter) {
+    writer.set(object, |(name, value), writer| {
+        writer.text(name);
+        write_value(value, writer);
+    });
+}
+
+fn write_value(value: &Value, writer: &mut GenerationWriter) {
+    match value {
+        Value::Null => writer.text("null"),
+        Value::Bool(flag) => {
+            writer.text("bool");
+            writer.flag(*flag);
+        }
+        Value::Number(number) => {
+            writer.text("number");
+            writer.shown(number);
+        }
+        Value::String(text) => {
+            writer.text("string");
+            writer.text(text);
+        }
+        Value::Array(values) => {
+            writer.text("array");
+            writer.list(values, write_value);
+        }
+        Value::Object(object) => {
+            writer.text("object");
+            write_object(object, writer);
+        }
+    }
+}
