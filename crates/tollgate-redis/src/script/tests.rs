@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use redis::ConnectionLike;
 use tollgate::{Quota, Timestamp};
-use tollgate_testkit::servers::{Server, ServerConnection, Settings, Software};
+use tollgate_testkit::servers::{Cluster, Server, ServerConnection, Settings, Software};
 
 use super::step::NEVER;
 use super::*;
@@ -162,6 +162,37 @@ fn only_the_last_attempt_undoes_a_hold() {
     let reset = hold_of_one(HoldOperation::Reset, 0);
     assert_eq!(outcomes(&[reset]), [HoldOutcome::Forgotten(1)]);
     assert_eq!(outcomes(&[hold_of_one(HoldOperation::Renew, 1)]), [HoldOutcome::Lost]);
+}
+
+/// A server whose slot moves has no answer for a key that an earlier step of the same call has deleted. Callers of a
+/// later step were told that the key had the wrong type.
+#[test]
+fn a_step_whose_key_was_deleted_in_the_same_call_while_the_slot_moves_is_sent_again() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software).calm();
+        let slot = cluster.slot_of("{hold}");
+        let mut connection = cluster.primary_of(slot).connection();
+        let _: String = redis::cmd("SCRIPT").arg("LOAD").arg(hold::TEXT).query(&mut connection).unwrap();
+        let step = |operation| {
+            let mut request = hold_of_one(operation, 1);
+            request.shapes.clear();
+            request.keys.truncate(2);
+            request.keys.iter_mut().for_each(|key| *key = [b"{hold}".as_slice(), key].concat().into());
+            request
+        };
+        let nothing =
+            SettledCounters { windows: [].into_iter().collect(), adjusted: [].into_iter().collect() };
+        take(&mut connection, &[step(HoldOperation::Reserve)]);
+        let _migration = cluster.migrate(slot, cluster.other_primary(slot));
+        let steps = [step(HoldOperation::Undo(nothing)), step(HoldOperation::Renew)];
+        let outcomes: Vec<ScriptOutcome> =
+            take(&mut connection, &steps).into_iter().map(|answer| answer.outcome).collect();
+        let is_undone = |outcome: &HoldOutcome| matches!(outcome, HoldOutcome::Settled(_));
+        assert!(
+            matches!(&outcomes[..], [ScriptOutcome::Hold(first), ScriptOutcome::Stale] if is_undone(first)),
+            "{software:?}: {outcomes:?}"
+        );
+    }
 }
 
 /// A refusal ends a whole call, so a new hold in it must not come before steps on those that live.

@@ -27,6 +27,7 @@ const LOST: i64 = -5;
 const EXPIRED: i64 = -6;
 const ENDED: i64 = -7;
 const CONFLICT: i64 = -8;
+const MOVING: i64 = -9;
 
 impl Reply {
     /// `None` if the script never gives this answer to this step.
@@ -48,6 +49,7 @@ impl Reply {
             ENDED if is_reserve || *operation == HoldOperation::Renew => HoldOutcome::Ended,
             CONFLICT if is_known => HoldOutcome::Conflict,
             STALE => return self.is_stale(request).then_some(ScriptOutcome::Stale),
+            MOVING if *operation != HoldOperation::Reset => return Some(ScriptOutcome::Stale),
             NO_COUNT if *operation != HoldOperation::Reset => return Some(ScriptOutcome::NoCount),
             _ => return None,
         };

@@ -36,7 +36,8 @@ pub(crate) struct ScriptAnswer {
 pub(crate) enum ScriptOutcome {
     /// It was executed; one for each counter.
     Taken(SmallVec<[CountChange; 1]>),
-    /// The window it names is not open. Nothing was written.
+    /// Nothing was written, and it has to be sent again: the window that it names is not open, or the slot of a hold is
+    /// moving to another server.
     Stale,
     /// The window of a refund is not the open one. Nothing was given back. The counter's state in the open window,
     /// unless that window has another key.

@@ -27,6 +27,7 @@
 --             counter
 --   FORGOTTEN and the units that were live; a reset deletes whatever the key holds, and says 0 of what is no counter
 --   LOST, EXPIRED, ENDED, CONFLICT, STALE or NO_COUNT
+--   MOVING, if the slot moves away and an earlier step of the call has deleted a key of this one
 --
 -- A record has the binding, the attempt, whether the hold lives or is settled, when that ends, of a settled one a digest
 -- of its adjustments, and the rest of the reply, which a repeated step is answered with. A counter in flight is a sorted set: a member for each unit, whose

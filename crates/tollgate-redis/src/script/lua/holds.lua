@@ -1,6 +1,6 @@
 local STALE, NO_COUNT, CLOSED = -1, -2, -3
 local DECIDED, RENEWED, SETTLED, FORGOTTEN = 1, 2, 3, 4
-local LOST, EXPIRED, ENDED, CONFLICT = -5, -6, -7, -8
+local LOST, EXPIRED, ENDED, CONFLICT, MOVING = -5, -6, -7, -8, -9
 -- What PEXPIRETIME says of a key that does not exist, and of one that does not expire.
 local NO_KEY, NO_EXPIRY = -2, -1
 -- What a record says: the hold lives, or it is settled.
@@ -15,6 +15,17 @@ local SWEPT = 100
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local reply, said = { now }, 1
+-- Whether a step met a key that an earlier step of this call has deleted, while its slot moves to another server. All
+-- that this server says of such a key is that it is not local.
+local is_moving = false
+local plain_try = try
+try = function(...)
+  local answer = plain_try(...)
+  if type(answer) == 'table' and answer.err and string.find(answer.err, 'non local key', 1, true) then
+    is_moving = true
+  end
+  return answer
+end
 local others = unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED, fit, charged)
 local kinds
 
@@ -304,13 +315,15 @@ end
 
 local function reset(name, flight)
   local live = live_units(name, flight, false) or 0
-  call('DEL', name)
+  try('DEL', name)
   say(FORGOTTEN, live)
 end
 
 local key = 0
 for step = 1, #ARGV do
   local op, id, binding, attempt, length, flights, counters, at = from_packed('<sc16c16c8ddd', ARGV[step])
+  local begun = said
+  is_moving = false
   local hold = { id = id, binding = binding, attempt = attempt, length = length, flights = {} }
   for i = 1, flights do
     local units, limit, longest
@@ -338,6 +351,7 @@ for step = 1, #ARGV do
   else
     error('there is no operation ' .. op)
   end
+  if is_moving and reply[begun + 1] == NO_COUNT then reply[begun + 1] = MOVING end
   key = key + (op == 'reset' and 1 or 1 + flights + counters)
 end
 return cmsgpack.pack(reply)
