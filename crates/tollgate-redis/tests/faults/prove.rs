@@ -15,7 +15,7 @@ use crate::{
     skew, slow,
 };
 
-const FAULTS: [&Fault; 36] = [
+const FAULTS: [&Fault; 40] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -52,6 +52,10 @@ const FAULTS: [&Fault; 36] = [
     &holders::CLOCK,
     &holders::FAILOVER,
     &holders::MIGRATION,
+    &holders::ACROSS,
+    &holders::ACROSS_LATE,
+    &holders::ACROSS_KILL,
+    &holders::ACROSS_LOSS,
 ];
 
 /// Rounds, and histories in each, among which a bug has to be found.

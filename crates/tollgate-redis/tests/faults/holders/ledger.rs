@@ -1,11 +1,11 @@
 //! What became of holds, by the callers' own clock, and what that says of the promises.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate_testkit::servers::Server;
 
-use super::terms::{AskedHold, ClockSteps, KEYS, LENGTH, LIMIT, key_name};
+use super::terms::{AskedHold, ClockSteps, DEADLINE, KEYS, LENGTH, LIMIT, key_name};
 use crate::fault::Found;
 
 /// What some callers asked for and were told.
@@ -38,7 +38,7 @@ pub(super) struct NotedHold {
     pub(super) last: Instant,
     /// Reservations of unknown outcome.
     pub(super) unknown: u32,
-    /// The least and the most that it cost in the end, if it was taken once.
+    /// The least and the most that it cost each key in the end, if it was taken once.
     pub(super) cost: (u64, u64),
 }
 
@@ -94,7 +94,7 @@ impl Ledger {
     pub(super) fn judge_limit(&self, losses: u64, clock: &ClockSteps, found: &mut Found) {
         for key in 0..KEYS {
             let mut changes: Vec<(Instant, i64)> = Vec::new();
-            for hold in self.holds.iter().filter(|hold| hold.asked.key == key) {
+            for hold in self.holds.iter().filter(|hold| hold.asked.has(key)) {
                 if let Some((from, to)) = hold.certain(clock) {
                     changes.extend([(from, i64::from(hold.asked.units)), (to, -i64::from(hold.asked.units))]);
                 }
@@ -113,18 +113,24 @@ impl Ledger {
         }
     }
 
-    /// G2, G6: if holds that may have lived while a hold was denied left room for it, it was denied in error.
+    /// G2, G6: if holds that may have lived while a hold was denied left room for it under each of its keys, it was
+    /// denied in error.
     pub(super) fn judge_denials(&self, found: &mut Found) {
         for Denial { asked, sent, answered } in &self.denials {
-            let others = self.holds.iter().filter(|hold| {
-                hold.asked.key == asked.key
-                    && hold.asked.id != asked.id
-                    && hold.begun <= *answered
-                    && hold.over.is_none_or(|over| over >= *sent)
-            });
-            let live: u32 = others.map(|hold| hold.asked.units).sum();
-            found.expect(live + asked.units > LIMIT, || {
-                format!("key {}: {} units denied, {live} of {LIMIT} were live (G2)", asked.key, asked.units)
+            let others = || {
+                self.holds.iter().filter(|hold| {
+                    hold.asked.id != asked.id
+                        && hold.begun <= *answered
+                        && hold.over.is_none_or(|over| over >= *sent)
+                })
+            };
+            let live_at = |key| -> u32 {
+                others().filter(|hold| hold.asked.has(key)).map(|hold| hold.asked.units).sum()
+            };
+            let live: Vec<u32> = asked.keys().map(live_at).collect();
+            found.expect(live.iter().any(|live| live + asked.units > LIMIT), || {
+                let keys: Vec<usize> = asked.keys().collect();
+                format!("keys {keys:?}: {} units denied, {live:?} of {LIMIT} were live (G2)", asked.units)
             });
         }
     }
@@ -139,7 +145,7 @@ impl Ledger {
         clock: &ClockSteps,
         found: &mut Found,
     ) {
-        let holds = || self.holds.iter().filter(|hold| hold.asked.key == key);
+        let holds = || self.holds.iter().filter(|hold| hold.asked.has(key));
         let Some((asked, answered)) = stored.asked else {
             return found.violations.push(format!("key {key}: no server has it"));
         };
@@ -177,7 +183,7 @@ impl Ledger {
 
     /// What holds cost more if their settlements were lost, and they were settled again at a unit more.
     fn overestimate(&self, key: usize) -> u64 {
-        let holds = self.holds.iter().filter(|hold| hold.asked.key == key);
+        let holds = self.holds.iter().filter(|hold| hold.asked.has(key));
         holds.map(|hold| u64::from(hold.asked.cost) + 1).sum()
     }
 }
@@ -196,6 +202,20 @@ impl NotedHold {
             unknown: 0,
             cost: (0, 0),
         }
+    }
+
+    /// Notes that it is not taken, as its last answer said. Before a denial is answered, what slots had taken is undone,
+    /// unless that takes longer than a step may.
+    pub(super) fn refuse(&mut self, took: Duration) {
+        let (now, cost) = (Instant::now(), u64::from(self.asked.cost));
+        let is_undone = self.asked.span == 1 || took < DEADLINE;
+        self.cost = (0, if self.unknown > 0 || !is_undone { cost } else { 0 });
+        self.over = match self.asked.span {
+            _ if self.unknown > 0 => None,
+            _ if !is_undone => Some(now + self.asked.length),
+            1 => Some(self.begun),
+            _ => Some(now),
+        };
     }
 
     /// Returns from when to when it certainly lived.

@@ -1,7 +1,9 @@
 //! Callers who hold units in flight and charge a quota, in one step, while a fault comes and goes.
 //!
 //! Each hold has an id of its own. Its caller repeats a step with it while the outcome is unknown, renews it, settles it
-//! at another cost, settles it late, or goes away. In between, callers charge the same counters without a hold.
+//! at another cost, settles it late, or goes away. In between, callers charge the same counters without a hold. On a
+//! Cluster, rounds of their own have holds across slots, each part of which is judged by itself: a caller may go away
+//! while slots are asked one after another, and ask again at once.
 //!
 //! | promise | how a round sees it broken |
 //! |---|---|
@@ -14,6 +16,7 @@
 //!
 //! The [ledger] takes nothing from the store but its answers. What servers have at the end is read with plain commands.
 
+mod across;
 mod holder;
 mod ledger;
 mod rounds;
@@ -26,24 +29,22 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tollgate_redis::{KeyIdentity, RedisStore, RedisStoreBuilder};
+use tollgate_redis::{AcrossSlots, KeyIdentity, RedisStore, RedisStoreBuilder};
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Data, Server};
 
 use self::holder::Holder;
 use self::ledger::Ledger;
-use self::terms::{DECADE, HeldKey, KEYS, LENGTH, LIMIT, Terms};
+use self::terms::{DEADLINE, DECADE, HeldKey, KEYS, LENGTH, LIMIT, Terms};
 use crate::crowd::{USUAL, build, builder, patient, spawn};
 use crate::expiry;
 use crate::fault::{Found, Round};
 
+pub(crate) use self::across::{ACROSS, ACROSS_KILL, ACROSS_LATE, ACROSS_LOSS};
 pub(crate) use self::rounds::{CLOCK, CUT, FAILOVER, HANG, KILL, LATE, MIGRATION};
 
 /// Callers of each store.
 const CALLERS: usize = 8;
-
-/// How long a step of a hasty store may take.
-const DEADLINE: Duration = Duration::from_millis(60);
 
 /// Steps in a row that have to succeed on each key before everything counts as served again.
 const PROBES: u64 = 8;
@@ -62,9 +63,17 @@ pub(crate) struct Holders {
 impl Holders {
     /// Starts to hold. `data` says what the fault leaves of the servers' data.
     pub(crate) fn start(url: &str, data: Data, round: &mut Round) -> Self {
-        let terms = Arc::new(Terms::new());
-        // A process remembers denials, by a clock that no round steps.
-        let tell = |builder: RedisStoreBuilder| build(builder.identity(KeyIdentity::Plain).local_denials(0));
+        Self::start_with(1, url, data, round)
+    }
+
+    /// Starts to hold under up to so many keys at once. No trouble may have begun.
+    fn start_with(span: usize, url: &str, data: Data, round: &mut Round) -> Self {
+        let terms = Arc::new(Terms::new(span));
+        let tell = |builder: RedisStoreBuilder| {
+            let builder = builder.identity(KeyIdentity::Plain).across_slots(AcrossSlots::Reserve);
+            // A process remembers denials, by a clock that no round steps.
+            build(builder.local_denials(0))
+        };
         let hasty = HeldKey::new(&terms, tell(builder(url).deadline(DEADLINE)));
         let patient = HeldKey::new(&terms, tell(patient(url)));
         let mut callers = Vec::new();
@@ -82,6 +91,7 @@ impl Holders {
     /// Brings the fault about and lifts it, and waits until everything is served again.
     pub(crate) fn in_trouble(&mut self, round: &mut Round, fault: impl FnOnce(&mut Round)) {
         let start = Instant::now();
+        self.terms.begin_trouble();
         fault(round);
         round.found.faults += 1;
         self.faults += 1;
@@ -168,7 +178,7 @@ impl Holders {
 
 /// Returns whether a store takes holds.
 pub(crate) fn holds(store: &RedisStore) -> bool {
-    block_on(HeldKey::new(&Arc::new(Terms::new()), store.clone()).hold_all(0))
+    block_on(HeldKey::new(&Arc::new(Terms::new(1)), store.clone()).hold_all(0))
 }
 
 /// A round that panics leaves no caller behind.

@@ -17,6 +17,9 @@ use crate::crowd::trouble;
 pub(super) const KEYS: usize = 3;
 pub(super) const LIMIT: u32 = 8;
 
+/// How long a step of a hasty store may take.
+pub(super) const DEADLINE: Duration = Duration::from_millis(60);
+
 /// The longest that a hold lives.
 pub(super) const LENGTH: Duration = Duration::from_secs(2);
 
@@ -28,7 +31,11 @@ pub(super) struct Terms {
     live: PolicyInFlight,
     words: PolicyQuota,
     keys: [Key<'static>; KEYS],
+    /// The most keys of a hold.
+    pub(super) span: usize,
     pub(super) clock: ClockSteps,
+    /// Whether callers may go away while a call runs.
+    is_in_trouble: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -39,11 +46,13 @@ pub(super) struct HeldKey {
     store: RedisStore,
 }
 
-/// A hold that a caller asks for.
+/// A hold that a caller asks for: so many units of each of its keys, and its cost of each.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AskedHold {
     pub(super) id: HoldId,
-    pub(super) key: usize,
+    pub(super) first_key: usize,
+    /// How many keys it has, which are in one slot each.
+    pub(super) span: usize,
     pub(super) units: u32,
     pub(super) cost: u32,
     pub(super) length: Duration,
@@ -54,7 +63,8 @@ pub(super) struct AskedHold {
 pub(super) enum Ask {
     Reserve,
     Renew,
-    Settle(HoldAdjustment),
+    /// With what happens to the charge of each key.
+    Settle([HoldAdjustment; KEYS]),
 }
 
 /// When the clock of a server was stepped.
@@ -68,21 +78,32 @@ struct ClockStep {
     millis: i64,
 }
 
-/// The name of a key, which is the hash tag of all its counters.
+/// The name of a key, which is the hash tag of all its counters. Each primary of a Cluster begins with one of them.
 pub(super) fn key_name(key: usize) -> String {
-    format!("key-{key}")
+    format!("key-{}", key + 1)
 }
 
 impl Terms {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(span: usize) -> Self {
         let text = format!("{LIMIT}~in_flight:{}s", LENGTH.as_secs());
         Self {
             live: PolicyInFlight::new("live", text.parse().unwrap()),
             words: PolicyQuota::new("words", Quota::new(1_000_000_000, DECADE).unwrap()),
             keys: std::array::from_fn(|key| Key::from(key_name(key))),
+            span,
             clock: ClockSteps::default(),
+            is_in_trouble: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         }
+    }
+
+    /// From here on, callers may go away while a call runs.
+    pub(super) fn begin_trouble(&self) {
+        self.is_in_trouble.store(true, Relaxed);
+    }
+
+    pub(super) fn is_in_trouble(&self) -> bool {
+        self.is_in_trouble.load(Relaxed)
     }
 
     pub(super) fn end(&self) {
@@ -94,6 +115,16 @@ impl Terms {
     }
 }
 
+impl AskedHold {
+    pub(super) fn keys(self) -> impl Iterator<Item = usize> {
+        (self.first_key..self.first_key + self.span).map(|key| key % KEYS)
+    }
+
+    pub(super) fn has(self, key: usize) -> bool {
+        self.keys().any(|own| own == key)
+    }
+}
+
 impl HeldKey {
     pub(super) fn new(terms: &Arc<Terms>, store: RedisStore) -> Self {
         Self { terms: Arc::clone(terms), store }
@@ -101,17 +132,17 @@ impl HeldKey {
 
     /// Takes the step once.
     pub(super) async fn ask(&self, hold: AskedHold, ask: Ask) -> Result<HoldAnswer, RedisError> {
-        let key = &self.terms.keys[hold.key];
-        let (units, charges) = (
-            [InFlightCharge::new(&self.terms.live, key, hold.units)],
-            [Charge::new(&self.terms.words, key, hold.cost)],
-        );
-        let adjustments = [if let Ask::Settle(adjustment) = ask { adjustment } else { HoldAdjustment::Keep }];
+        let keys = || hold.keys().map(|key| &self.terms.keys[key]);
+        let units: Vec<_> =
+            keys().map(|key| InFlightCharge::new(&self.terms.live, key, hold.units)).collect();
+        let charges: Vec<_> = keys().map(|key| Charge::new(&self.terms.words, key, hold.cost)).collect();
+        let adjustments =
+            if let Ask::Settle(adjustments) = ask { adjustments } else { [HoldAdjustment::Keep; KEYS] };
         let terms = HoldTerms::new(hold.id, &units, &charges, HoldLength::new(hold.length).unwrap());
         let step = match ask {
             Ask::Reserve => HoldStep::Reserve(terms),
             Ask::Renew => HoldStep::Renew(terms),
-            Ask::Settle(_) => HoldStep::Settle(terms, &adjustments),
+            Ask::Settle(_) => HoldStep::Settle(terms, &adjustments[..hold.span]),
         };
         self.store.hold_until(step, None).await.map_err(trouble)
     }
