@@ -1,8 +1,6 @@
 //! Cases without a service.
 
-use std::fmt::Write as _;
 use std::hint::black_box;
-use std::io::Cursor;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -11,8 +9,7 @@ use tollgate::{
     Charge, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStep, HoldTerms, InFlight, InFlightCharge,
     InFlightLimiter, Key, Limiter, ManualClock, MemoryStore, PolicyInFlight, PolicyQuota, Quota,
 };
-use tollgate_logs::{Batch, Input, Options, Reader};
-use tollgate_policy::{Attributes, Config, Outcome};
+use tollgate_policy::{Attributes, Identity, Outcome, Policies, Policy};
 use tollgate_wire::headers::{HeaderFormat, LimitHeaders};
 
 use crate::CaseRun;
@@ -20,7 +17,7 @@ use crate::CaseRun;
 /// Units that no case uses up.
 const PLENTY: u32 = 4_000_000_000;
 
-/// Policies in the file, of which two apply to a request.
+/// Policies of which two apply to a request.
 const POLICIES: usize = 100;
 
 fn limiter(quotas: &[Quota]) -> Result<Limiter<ManualClock>> {
@@ -107,19 +104,19 @@ pub(crate) fn reserve(_: usize) -> Result<CaseRun> {
 
 /// The policies of a request, and its charges.
 pub(crate) fn policy_match(_: usize) -> Result<CaseRun> {
-    let mut file = "policies:\n".to_owned();
-    for number in 0..POLICIES {
-        let condition = match number % 5 {
-            0 => format!("path: \"/api/service-{number}/*\""),
-            _ => format!("tenant: tenant-{number}"),
+    let policy = |number: usize| {
+        let policy = Policy::builder(&format!("p{number}"));
+        let policy = match number % 5 {
+            0 => policy.matching("path", [&*format!("/api/service-{number}/*")]),
+            _ => policy.matching("tenant", [&*format!("tenant-{number}")]),
         };
-        writeln!(file, "  - {{ name: p{number}, match: {{ {condition} }}, key: [user], quotas: [5/1m] }}")?;
-    }
-    let config = Config::parse("policies.yaml", &file)?;
+        policy.key(Identity::Attribute("user".into())).quota(Quota::per_minute(5)).build()
+    };
+    let policies = Policies::of((0..POLICIES).map(policy).collect::<Result<Vec<_>, _>>()?)?;
     Ok(Box::new(move || {
         let pairs = [("user", "alice"), ("tenant", "tenant-7"), ("path", "/api/service-10/items/1")];
         let attributes: Attributes<'_> = black_box(pairs).into_iter().collect();
-        match config.policies().charges(&attributes, 1) {
+        match policies.charges(&attributes, 1) {
             Ok(Outcome::Charge(matched)) if black_box(matched.enforced().count()) == 2 => Ok(()),
             other => bail!("not charged by two policies: {other:?}"),
         }
@@ -145,32 +142,6 @@ fn write_headers(limit: u32) -> Result<CaseRun> {
         let mut headers = HeaderMap::new();
         limit_headers.write(&counted, &mut headers);
         ensure!(!black_box(headers).is_empty());
-        Ok(())
-    }))
-}
-
-/// A line of a log in the combined format. All are read in the first run.
-pub(crate) fn log_line(runs: usize) -> Result<CaseRun> {
-    let mut text = String::new();
-    for number in 0..runs {
-        writeln!(
-            text,
-            "192.0.2.{} - - [23/Nov/2026:16:17:{:02} +0000] \"GET /products/{number} HTTP/1.1\" 200 512 \"-\" \
-             \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"",
-            number % 251,
-            number * 60 / runs,
-        )?;
-    }
-    let mut lines = Some(text);
-    Ok(Box::new(move || {
-        let Some(text) = lines.take() else { return Ok(()) };
-        let input = Input::Read("combined".to_owned(), Box::new(Cursor::new(text.into_bytes())));
-        let mut reader = Reader::open([input], Options::default())?;
-        let (mut requests, mut batch) = (0, Batch::default());
-        while reader.read(&mut batch)? {
-            requests += batch.len();
-        }
-        ensure!(requests == runs, "{requests} requests were read");
         Ok(())
     }))
 }

@@ -3,9 +3,11 @@
 //! `cargo xtask bench instructions` runs it under callgrind with two numbers of runs; the difference is free of what
 //! happens at startup. The allocator is that of the system, because another one does not run there.
 
-#[cfg(feature = "service")]
+#[cfg(feature = "all-cases")]
 mod door;
 mod library;
+#[cfg(feature = "all-cases")]
+mod logs;
 
 use anyhow::{Context, Result, bail};
 
@@ -26,14 +28,15 @@ const CASES: &[(&str, Prepare)] = &[
     ("policy-match", library::policy_match),
     ("headers", library::headers),
     ("headers-denied", library::headers_denied),
-    ("log-line", library::log_line),
-    #[cfg(feature = "service")]
+    #[cfg(feature = "all-cases")]
+    ("log-line", logs::line),
+    #[cfg(feature = "all-cases")]
     ("door-get", door::get),
-    #[cfg(feature = "service")]
+    #[cfg(feature = "all-cases")]
     ("door-post", door::post),
-    #[cfg(feature = "service")]
+    #[cfg(feature = "all-cases")]
     ("door-batch", door::batch),
-    #[cfg(feature = "service")]
+    #[cfg(feature = "all-cases")]
     ("door-grpc", door::grpc),
 ];
 
