@@ -10,19 +10,15 @@ use crate::limit::{QuotaLists, QuotaSpecs};
 use crate::overrides::OverrideRule;
 use crate::{
     Condition, Conditions, Cost, CostAttribute, Generation, GenerationWriter, Identity, List, OnMissingCost,
-    Override, OverrideTable, Pattern, Policies, Policy, PolicyKind, Test,
+    Override, OverrideTable, Pattern, Policy, PolicyKind, Test,
 };
 
-impl Policies {
-    /// Returns their generation, which is the same for the same policies in any order and from any files. Computing it
-    /// takes as long as reading all policies, their tables and their lists once.
-    #[must_use]
-    pub fn generation(&self) -> Generation {
-        let mut writer = GenerationWriter::new("policies");
-        writer.text(self.unmatched().unwrap_or_default().name());
-        writer.set(self.as_slice(), write_policy);
-        writer.finish()
-    }
+/// Returns the generation of these policies. `unmatched` is what happens to requests that none of them matches.
+pub(crate) fn generation(unmatched: &str, policies: &[Policy]) -> Generation {
+    let mut writer = GenerationWriter::new("policies");
+    writer.text(unmatched);
+    writer.set(policies, write_policy);
+    writer.finish()
 }
 
 fn write_policy(policy: &Policy, writer: &mut GenerationWriter) {

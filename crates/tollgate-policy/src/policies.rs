@@ -1,13 +1,15 @@
 //! All policies of a file, compiled: from attributes to charges.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::OnceLock;
 
+use crate::content;
 use crate::index::Index;
 use crate::matched::{Entry, Lack, MatchedPolicy, NeededValues};
 use crate::reading::Readings;
 use crate::{
-    Changes, MatchedPolicies, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, SentReading,
-    UndecidedValue, View,
+    Changes, Generation, MatchedPolicies, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal,
+    SentReading, UndecidedValue, View,
 };
 
 /// All policies of a file, or of a program.
@@ -19,6 +21,8 @@ pub struct Policies {
     policies: Box<[Policy]>,
     index: Index,
     unmatched: Option<UnmatchedRequests>,
+    /// Computed once somebody asks for it.
+    generation: OnceLock<Generation>,
 }
 
 /// The state of a match, policy by policy.
@@ -60,7 +64,12 @@ impl Policies {
         policies.sort_by_key(|policy| policy.kind);
         let mut names = HashSet::new();
         policies.iter_mut().for_each(|policy| policy.identity.share_names(&mut names));
-        Self { index: Index::new(&policies), policies: policies.into(), unmatched: None }
+        Self {
+            index: Index::new(&policies),
+            policies: policies.into(),
+            unmatched: None,
+            generation: OnceLock::new(),
+        }
     }
 
     /// Creates a set of policies; exempt ones come first.
@@ -82,7 +91,7 @@ impl Policies {
     /// [readings](crate::SentReading) is denied if no policy matches one of them.
     #[must_use]
     pub fn with_unmatched(self, unmatched: UnmatchedRequests) -> Self {
-        Self { unmatched: Some(unmatched), ..self }
+        Self { unmatched: Some(unmatched), generation: OnceLock::new(), ..self }
     }
 
     /// Returns what happens to a request that no policy matches, if it is set; by default, the request is admitted.
@@ -171,6 +180,14 @@ impl Policies {
             let readings = policy.readings_as(candidate, view, sent.as_ref());
             readings.is_ok_and(|readings| policy.applies_in(readings)).then_some(policy)
         })
+    }
+
+    /// Returns their generation, which is the same for the same policies in any order and from any files. The first call
+    /// computes it, and takes as long as reading all policies, their tables and their lists once.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        let unmatched = self.unmatched.unwrap_or_default();
+        *self.generation.get_or_init(|| content::generation(unmatched.name(), &self.policies))
     }
 
     /// Returns the names of all attributes that the policies use, in order, each once. Code that extracts attributes

@@ -9,45 +9,18 @@ use serde_json::{Map, Value};
 use tollgate::CountDenied;
 use tollgate_policy::{Generation, GenerationWriter};
 
-use super::Domains;
 use super::descriptor::{DescriptorNode, SameKeyDescriptors};
 use super::domain::Domain;
 use crate::rule::{CountedLimit, Limit, Rule};
 
-impl Domains {
-    /// Returns their generation, which is the same for the same limits in any order and from any source. Computing it
-    /// takes as long as reading all of them once.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate_envoy::{Domains, SameDomain};
-    /// use tollgate_policy::Sources;
-    ///
-    /// let of = |unit: &str| {
-    ///     let text = format!(
-    ///         "
-    /// domain: shop
-    /// descriptors:
-    ///   - key: user
-    ///     rate_limit: {{ requests_per_unit: 5, unit: {unit} }}
-    /// "
-    ///     );
-    ///     Domains::parse(&Sources::of("shop.yaml", text), SameDomain::Refuse).map(|domains| domains.generation())
-    /// };
-    /// assert_eq!(of("minute")?, of("MINUTE")?);
-    /// assert_ne!(of("minute")?, of("hour")?);
-    /// # Ok::<(), tollgate_policy::ConfigError>(())
-    /// ```
-    #[must_use]
-    pub fn generation(&self) -> Generation {
-        let mut writer = GenerationWriter::new("domains");
-        writer.set(self.by_name.values(), |domain, writer| {
-            writer.text(&domain.name);
-            write_descriptors(domain, domain.nodes.first(), writer);
-        });
-        writer.finish()
-    }
+/// Returns the generation of these domains.
+pub(super) fn generation<'a>(domains: impl Iterator<Item = &'a Domain>) -> Generation {
+    let mut writer = GenerationWriter::new("domains");
+    writer.set(domains, |domain, writer| {
+        writer.text(&domain.name);
+        write_descriptors(domain, domain.nodes.first(), writer);
+    });
+    writer.finish()
 }
 
 /// Writes the descriptors below a node.

@@ -6,9 +6,10 @@ mod domain;
 mod labels;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tollgate::QuotaErrorKind;
+use tollgate_policy::Generation;
 use tollgate_yaml::{At, ConfigError, FilePlace, Position, ProblemKind, Problems, Sources};
 
 pub(crate) use self::domain::Domain;
@@ -56,6 +57,8 @@ use crate::warning::{Warning, WarningKind};
 pub struct Domains {
     by_name: HashMap<Box<str>, Domain>,
     warnings: Box<[Warning]>,
+    /// Computed once somebody asks for it.
+    generation: OnceLock<Generation>,
 }
 
 /// Whether several files may have the same domain.
@@ -79,7 +82,8 @@ impl Domains {
         let mut problems = Problems::with_advice(|word, _| {
             QuotaErrorKind::of_algorithm(word).map(|kind| kind.to_string().into())
         });
-        let mut domains = Self { by_name: HashMap::new(), warnings: Box::default() };
+        let mut domains =
+            Self { by_name: HashMap::new(), warnings: Box::default(), generation: OnceLock::new() };
         for (number, text) in (0..).zip(sources.policies()) {
             if let Some(root) = file::read(text, number, &mut problems) {
                 domains.add(root, same_domain, &files, &mut problems);
@@ -120,6 +124,36 @@ impl Domains {
         let mut domains = self.by_name.values();
         self.by_name.len() == other.by_name.len()
             && domains.all(|own| other.domain(&own.name).is_some_and(|other| own.nodes == other.nodes))
+    }
+
+    /// Returns their generation, which is the same for the same limits in any order and from any source. The first call
+    /// computes it, and takes as long as reading all of them once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_envoy::{Domains, SameDomain};
+    /// use tollgate_policy::Sources;
+    ///
+    /// let of = |unit: &str| {
+    ///     let text = format!(
+    ///         "
+    /// domain: shop
+    /// descriptors:
+    ///   - key: user
+    ///     rate_limit: {{ requests_per_unit: 5, unit: {unit} }}
+    /// "
+    ///     );
+    ///     let domains = Domains::parse(&Sources::of("shop.yaml", text), SameDomain::Refuse);
+    ///     domains.map(|domains| domains.generation())
+    /// };
+    /// assert_eq!(of("minute")?, of("MINUTE")?);
+    /// assert_ne!(of("minute")?, of("hour")?);
+    /// # Ok::<(), tollgate_policy::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        *self.generation.get_or_init(|| content::generation(self.by_name.values()))
     }
 
     /// Returns how many requests of each domain were decided, since the domain is there, in no particular order.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use tollgate::{Clock, OnStoreFailure, SystemClock, Timestamp};
 
 use super::tally::{Counters, HoldCounters, Tally};
-use crate::{Generation, MatchedPolicies, Policies, Policy};
+use crate::{MatchedPolicies, Policies, Policy};
 
 /// A version of the policies: when it became live, and its tallies.
 #[derive(Debug)]
@@ -25,8 +25,6 @@ pub struct PolicySet {
     is_of_caller: bool,
     /// The places of policies by their names, once a hold asks for them.
     places: OnceLock<HashMap<Box<str>, usize>>,
-    /// Computed once somebody asks for it.
-    generation: OnceLock<Generation>,
 }
 
 /// A first version without policies.
@@ -52,7 +50,6 @@ impl PolicySet {
             unmatched: Arc::default(),
             is_of_caller: false,
             places: OnceLock::new(),
-            generation: OnceLock::new(),
         }
     }
 
@@ -86,7 +83,6 @@ impl PolicySet {
             unmatched,
             is_of_caller,
             places,
-            generation: OnceLock::new(),
         }
     }
 
@@ -103,7 +99,6 @@ impl PolicySet {
             unmatched: Arc::default(),
             is_of_caller: true,
             places: OnceLock::new(),
-            generation: OnceLock::new(),
         }
     }
 
@@ -117,12 +112,6 @@ impl PolicySet {
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
-    }
-
-    /// Returns the generation of the policies. The first call computes it.
-    #[must_use]
-    pub fn generation(&self) -> Generation {
-        *self.generation.get_or_init(|| self.policies.generation())
     }
 
     /// Returns whether these are the [limits of one caller](Policy::of_caller), given with its request.

@@ -331,10 +331,10 @@ fn a_version_of_the_policies_has_their_generation() {
     let generation = config.policies().generation();
     let limiter =
         tollgate_policy::PolicyLimiter::new(tollgate::MemoryStore::new(), config.into_policies(), "t");
-    assert_eq!(limiter.live().generation(), generation);
+    assert_eq!(limiter.live().policies().generation(), generation);
     let other = read(&[("t/a.yaml", "policies: []")]).into_policies();
-    assert_ne!(limiter.replace(other, "t").generation(), generation);
+    assert_ne!(limiter.replace(other, "t").policies().generation(), generation);
     let same = read(&[("t/b.yaml", POLICY)]).into_policies();
     let third = limiter.replace(same, "t");
-    assert_eq!((third.version(), third.generation()), (3, generation));
+    assert_eq!((third.version(), third.policies().generation()), (3, generation));
 }
