@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use tollgate::{AnswerError, PolicyInFlight, PolicyQuota, StoreError};
 use tollgate_envoy::DecideError;
-use tollgate_policy::{CheckError, RefundError, Refusal};
+use tollgate_policy::{CheckError, Generation, RefundError, Refusal};
 
 use super::rejection_kind::RejectionKind;
 use crate::access::authorization::MissingRight;
@@ -43,7 +43,7 @@ pub(crate) enum Repeat {
     Never,
 }
 
-/// The objects of a store error, by name.
+/// What a rejection is about, by name.
 #[derive(Debug, Clone)]
 pub(crate) enum RejectionNames {
     None,
@@ -51,6 +51,8 @@ pub(crate) enum RejectionNames {
     Changed(Box<[PolicyQuota]>, Box<[PolicyInFlight]>),
     /// Policies that the store can never count together.
     Uncountable(Box<[Box<str>]>),
+    /// The live limits, which decide nothing now.
+    Live(Generation),
 }
 
 impl Rejection {
@@ -186,6 +188,11 @@ impl Rejection {
     pub(crate) fn hold_ended(field: &str) -> Self {
         let detail = "the hold with this id was settled: make an id for each hold";
         Self { field: Some(field.to_owned()), ..Self::new(RejectionKind::HoldEnded, detail) }
+    }
+
+    /// Adds the generation of the live limits, which decide nothing now.
+    pub(crate) fn with_generation(self, generation: Generation) -> Self {
+        Self { names: RejectionNames::Live(generation), ..self }
     }
 
     /// Explains why there is no decision. `attributes` is the field that the attributes come from.

@@ -20,6 +20,9 @@ struct FileReport {
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     policies: Option<usize>,
+    /// That of a service as soon as it enforces these files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<String>,
     errors: Vec<FoundError>,
     warnings: Vec<FoundWarning>,
 }
@@ -65,6 +68,7 @@ pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
                 file,
                 valid: true,
                 policies: Some(config.policies().as_slice().len()),
+                generation: Some(config.policies().generation().to_string()),
                 errors: Vec::new(),
                 warnings: warnings.iter().map(|warning| FoundWarning::new(warning, &config)).collect(),
             }
@@ -73,6 +77,7 @@ pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
             file,
             valid: false,
             policies: None,
+            generation: None,
             errors: problems.iter().map(|problem| FoundError::new(problem, &files)).collect(),
             warnings: Vec::new(),
         },
@@ -120,7 +125,7 @@ fn json(report: &FileReport) -> String {
 
 /// Formats the report as compilers do, so that editors can jump to the places.
 fn readable(report: &FileReport) -> String {
-    let FileReport { file, policies, errors, warnings, .. } = report;
+    let FileReport { file, policies, generation, errors, warnings, .. } = report;
     let mut text = String::new();
     // Writing into a string does not fail.
     for FoundError { file, line, column, message } in errors {
@@ -134,11 +139,11 @@ fn readable(report: &FileReport) -> String {
         let _ = writeln!(text, "help: {help}");
     }
     let file = Printable(file);
-    let _ = match policies {
-        Some(policies) => writeln!(
+    let _ = match policies.zip(generation.as_ref()) {
+        Some((policies, generation)) => writeln!(
             text,
-            "{file} is valid: {}, {}",
-            counted(*policies, "policy", "policies"),
+            "{file} is valid: {}, {}, generation {generation}",
+            counted(policies, "policy", "policies"),
             counted(warnings.len(), "warning", "warnings")
         ),
         None => writeln!(text, "{file} is not valid: {}", counted(errors.len(), "error", "errors")),

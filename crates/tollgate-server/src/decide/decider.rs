@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::OnStoreFailure;
-use tollgate_policy::{Mode, Policy, PolicyKind};
+use tollgate_policy::{Generation, Mode, Policy, PolicyKind};
 
 use crate::decide::engine::DecisionEngine;
 use crate::decide::envoy::DomainEngine;
@@ -37,6 +37,14 @@ impl Decider {
         match self {
             Self::Policies(_) => None,
             Self::Domains(engine) => Some(Arc::clone(engine)),
+        }
+    }
+
+    /// Returns the generation of the live limits.
+    pub(crate) fn generation(&self) -> Generation {
+        match self {
+            Self::Policies(engine) => engine.live().policies().generation(),
+            Self::Domains(engine) => engine.live().generation(),
         }
     }
 

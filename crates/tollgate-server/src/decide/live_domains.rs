@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_envoy::Domains;
+use tollgate_policy::Generation;
 
 use crate::decide::domain_files::summary;
 use crate::decide::envoy::DomainEngine;
@@ -27,10 +28,16 @@ impl LiveTarget for LiveDomains {
 
     fn go_live(&mut self, domains: Domains, _: &str) -> Option<Changes> {
         let summary = summary(&domains);
+        // Before it is live, so that nobody waits for it.
+        let _ = domains.generation();
         if self.engine.replace(domains) { Changes::of([summary]) } else { None }
     }
 
     fn version(&self) -> u64 {
         self.engine.version()
+    }
+
+    fn generation(&self) -> Option<Generation> {
+        Some(self.engine.live().generation())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_policy::{Change, Config, PolicyLimiter, PolicySet};
+use tollgate_policy::{Change, Config, Generation, PolicyLimiter, PolicySet};
 
 use crate::live::record::Changes;
 use crate::live::target::LiveTarget;
@@ -31,13 +31,20 @@ impl LiveTarget for LivePolicies {
         let before = self.limiter.live();
         let changes = before.policies().changes(config.policies());
         let changes = Changes::of(changes.iter().map(Change::to_string))?;
-        self.limiter.replace(config.into_policies(), source);
+        let policies = config.into_policies();
+        // Before they are live, so that nobody waits for it.
+        let _ = policies.generation();
+        self.limiter.replace(policies, source);
         free_here(before);
         Some(changes)
     }
 
     fn version(&self) -> u64 {
         self.limiter.live().version()
+    }
+
+    fn generation(&self) -> Option<Generation> {
+        Some(self.limiter.live().policies().generation())
     }
 }
 

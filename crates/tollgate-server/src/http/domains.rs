@@ -32,6 +32,8 @@ struct DomainsBody<'a> {
     decides: &'static str,
     /// Counted from 1 since the process started.
     version: u64,
+    /// A hash of all live limits, the same for every process with the same ones.
+    generation: String,
     /// The folder that they are from.
     source: &'a str,
     /// Why the files as last read are not live; absent if they are.
@@ -91,8 +93,10 @@ impl Edge {
             live.limits_by_name().map(|(name, limits)| DomainBody { name, limits }).collect();
         domains.sort_unstable_by_key(|domain| domain.name);
         let (version, source) = (envoy.version(), envoy.source());
+        let generation = live.generation().to_string();
         let (not_live, reloads) = (self.not_live(), self.last_reloads());
-        let body = DomainsBody { decides: "domains", version, source, not_live, reloads, domains };
+        let body =
+            DomainsBody { decides: "domains", version, generation, source, not_live, reloads, domains };
         Ok(reply::json(StatusCode::OK, &body))
     }
 

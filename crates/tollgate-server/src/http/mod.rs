@@ -219,8 +219,15 @@ impl Edge {
     }
 
     /// Returns whether checks get decisions. During an outage of the store they do if the policies admit or count
-    /// locally then; with an invalid file, under the earlier policies.
+    /// locally then; with an invalid file, under the earlier policies. The generation of the live limits is there in any
+    /// case.
     async fn ready(&self) -> Result<Reply, Rejection> {
+        let generation = self.decider.generation();
+        let text = self.ready_text().await.map_err(|rejection| rejection.with_generation(generation))?;
+        Ok(reply::text(reply::PLAIN, format!("{text}generation {generation}\n").into()))
+    }
+
+    async fn ready_text(&self) -> Result<String, Rejection> {
         if self.phase.is_leaving() {
             return Err(Rejection::draining());
         }
@@ -250,7 +257,7 @@ impl Edge {
                 None => "the files of limits cannot be used: the last valid ones stay live\n".to_owned(),
             };
         }
-        Ok(reply::text(reply::PLAIN, text.into()))
+        Ok(text)
     }
 }
 

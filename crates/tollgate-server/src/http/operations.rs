@@ -234,7 +234,7 @@ impl Operations {
                 .success(Success::Text(&[reply::PLAIN]))
                 .handled_by(Handler::Now(|_, _| Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))))),
             Operation::get("readyz", "/readyz", None)
-                .summary("Whether requests are decided; false during a drain")
+                .summary("Whether requests are decided, and the generation of the live limits; false during a drain")
                 .success(Success::Text(&[reply::PLAIN]))
                 .rejecting(NOT_READY)
                 .handled_by(Handler::Later(|edge, _, _| Box::pin(edge.ready()))),

@@ -19,6 +19,8 @@ pub(super) struct PoliciesBody<'a> {
     decides: &'static str,
     /// Counted from 1 since the process started.
     version: u64,
+    /// A hash of all live policies, the same for every process with the same ones.
+    generation: String,
     /// The file that they are from, or `flags`.
     source: &'a str,
     /// When they became live, in Unix milliseconds.
@@ -114,6 +116,7 @@ impl Edge {
         let body = PoliciesBody {
             decides: "policies",
             version: live.version(),
+            generation: live.policies().generation().to_string(),
             source: live.source(),
             since: live.since().as_unix_millis(),
             age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),

@@ -29,6 +29,9 @@ pub(super) struct ProblemBody<'a> {
     /// The policies that the store can never count together for this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) policies: Option<&'a [Box<str>]>,
+    /// A hash of the live limits, only at `/readyz`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) generation: Option<String>,
 }
 
 /// A quota that was changed.

@@ -32,14 +32,16 @@ impl<'a> From<&'a Rejection> for ProblemBody<'a> {
             )
             | None => ("about:blank", status.canonical_reason().unwrap_or("Error")),
         };
-        let (changed, policies) = match rejection.names() {
-            RejectionNames::None => (None, None),
+        let (mut changed, mut policies, mut generation) = (None, None, None);
+        match rejection.names() {
+            RejectionNames::None => {}
             RejectionNames::Changed(quotas, in_flight) => {
                 let quotas = quotas.iter().map(ChangedQuota::from);
-                (Some(quotas.chain(in_flight.iter().map(ChangedQuota::from)).collect()), None)
+                changed = Some(quotas.chain(in_flight.iter().map(ChangedQuota::from)).collect());
             }
-            RejectionNames::Uncountable(policies) => (None, Some(&**policies)),
-        };
+            RejectionNames::Uncountable(names) => policies = Some(&**names),
+            RejectionNames::Live(live) => generation = Some(live.to_string()),
+        }
         Self {
             kind,
             title,
@@ -50,6 +52,7 @@ impl<'a> From<&'a Rejection> for ProblemBody<'a> {
             scope: rejection.scope().map(Scope::name),
             changed,
             policies,
+            generation,
         }
     }
 }

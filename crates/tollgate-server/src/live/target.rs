@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_policy::Generation;
+use tracing::field::display;
 use tracing::{error, info};
 
 use super::cause::Cause;
@@ -28,6 +30,11 @@ pub(crate) trait LiveTarget: Send + 'static {
 
     /// Returns the live version, counted from 1.
     fn version(&self) -> u64;
+
+    /// Returns the generation of the live content, if it has one.
+    fn generation(&self) -> Option<Generation> {
+        None
+    }
 
     /// Called at each look at the source, at least every half minute.
     fn remind(&self) {}
@@ -90,17 +97,18 @@ impl<T: LiveTarget> Live<T> {
 
     fn log(&self, record: &ReloadRecord, source: &str) {
         let (cause, version) = (record.cause.name(), record.version);
+        let generation = self.target.generation().map(display);
         match &record.outcome {
             ReloadOutcome::Replaced(changes) => {
                 let changes = changes.joined("; ");
-                info!(file = source, cause, version, changes, "{} are replaced", T::NAME);
+                info!(file = source, cause, version, generation, changes, "{} are replaced", T::NAME);
             }
             ReloadOutcome::Unchanged if self.may_repeat(record.cause) => {
-                info!(file = source, cause, version, "{} are unchanged", T::NAME);
+                info!(file = source, cause, version, generation, "{} are unchanged", T::NAME);
             }
             ReloadOutcome::Unchanged => {}
             ReloadOutcome::Failed(failure) => {
-                error!(file = source, cause, version, "{} stay as they are\n{failure}", T::NAME);
+                error!(file = source, cause, version, generation, "{} stay as they are\n{failure}", T::NAME);
             }
         }
     }

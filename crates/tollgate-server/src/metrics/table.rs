@@ -1,7 +1,9 @@
 //! Every metric of the service, in the order in which they are exported. A key never becomes a label, except in
 //! `aliases/envoy_ratelimit.rs`, if a file requests it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::iter;
 
 use tollgate_envoy::DomainVerdicts;
 
@@ -33,7 +35,7 @@ pub(super) fn families(snapshot: &Snapshot) -> impl Iterator<Item = Family<'_>> 
         (Some(MetricAliases::EnvoyRatelimit), Some(envoy)) => aliases::envoy_ratelimit(envoy, snapshot),
         (Some(MetricAliases::EnvoyRatelimit) | None, _) => Vec::new(),
     };
-    own.chain(aliases).chain(BUILD.family(snapshot))
+    own.chain(aliases).chain(GENERATION.family(snapshot)).chain(BUILD.family(snapshot))
 }
 
 const METRICS: &[Metric] = &[
@@ -226,12 +228,30 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
+const GENERATION: Metric = Metric {
+    kind: FamilyKind::Info,
+    ..counter(
+        "tollgate_generation",
+        "Hash of the live limits, the same for every process with the same limits",
+        |snapshot| Some(generation(snapshot)),
+    )
+};
+
 const BUILD: Metric = Metric {
     kind: FamilyKind::Info,
     ..counter("tollgate_build", "Version of the service", |_| {
         Some(labelled("version", [(env!("CARGO_PKG_VERSION"), true)]))
     })
 };
+
+fn generation(snapshot: &Snapshot) -> Samples<'_> {
+    let generation = match &snapshot.envoy {
+        Some(envoy) => envoy.live.generation(),
+        None => snapshot.policies.live.policies().generation(),
+    };
+    let labels = vec![("generation", Cow::Owned(generation.to_string()))];
+    Box::new(iter::once(MetricSample { labels, value: true.into() }))
+}
 
 fn domain_decisions<'a>(verdicts: BTreeMap<&'a str, DomainVerdicts>) -> Samples<'a> {
     Box::new(verdicts.into_iter().flat_map(|(domain, verdicts)| {

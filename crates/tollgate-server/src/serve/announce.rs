@@ -15,7 +15,8 @@ use crate::tls::Security;
 impl BoundServer {
     /// Announces the addresses: for people on standard output, otherwise in a log line. Warnings come after them.
     pub(super) fn announce(&self) {
-        let Self { listeners, checks, admin, rule, example, open_files, max_connections, .. } = self;
+        let Self { listeners, checks, admin, rule, generation, example, open_files, max_connections, .. } =
+            self;
         let version = env!("CARGO_PKG_VERSION");
         let certificates = match checks.security {
             Security::Plain => "",
@@ -43,7 +44,7 @@ impl BoundServer {
         let backlog = socket::backlog();
         let Caps { public: connections, admin: admin_connections } = self.caps;
         if is_printed {
-            info!(connections, admin_connections, backlog, "started");
+            info!(connections, admin_connections, backlog, %generation, "started");
         } else {
             let address = |kind| listeners.iter().find(|it| it.kind == kind).map(|it| display(it.address));
             info!(
@@ -58,6 +59,7 @@ impl BoundServer {
                 connections,
                 admin_connections,
                 backlog,
+                %generation,
                 "started"
             );
         }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::task::JoinSet;
 use tollgate::MemoryStore;
+use tollgate_policy::Generation;
 use tollgate_wire::headers::PolicyHeaders;
 use tracing::{info, warn};
 
@@ -64,6 +65,8 @@ struct BoundServer {
     asks_token: bool,
     /// A summary of the limits, for people.
     rule: String,
+    /// The generation of the first limits.
+    generation: Generation,
     /// A command to try, if there is one.
     example: Option<StartExample>,
     caps: Caps,
@@ -254,6 +257,7 @@ impl BoundServer {
             is_open: admission.is_open,
             asks_token: admission.asks_token,
             rule: rules.summary,
+            generation: rules.decider.generation(),
             example: rules.example,
             caps,
             max_connections: settings.max_connections,

@@ -43,7 +43,7 @@ fn notices_every_way_to_change_the_file() {
     fs::rename(&file, folder.path("t.yaml~")).expect("it can be renamed");
     folder.write("t.yaml", &limit(4));
     until("written anew", || live_limit(&server) == 4);
-    assert_eq!(server.get("/readyz").body, b"ready\n");
+    assert!(server.get("/readyz").body.starts_with(b"ready\n"));
     assert_noticed(server, 3);
 }
 

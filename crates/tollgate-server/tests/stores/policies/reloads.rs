@@ -69,7 +69,8 @@ fn an_invalid_file_changes_nothing_and_is_reported_until_it_is_valid() {
 
     folder.write("t.yaml", &limit(3));
     until("a good file counts at once", || live_limit(&server) == 3);
-    assert_eq!((live_version(&server), server.get("/readyz").body), (2, b"ready\n".to_vec()));
+    assert_eq!(live_version(&server), 2);
+    assert!(server.get("/readyz").body.starts_with(b"ready\n"));
     assert_eq!(server.metric("tollgate_policies_in_step"), Some(1.0));
     let live = server.admin_get("/v1/policies").json();
     assert_eq!((&live["decides"], live.get("not_live")), (&json!("policies"), None));
