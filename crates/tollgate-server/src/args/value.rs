@@ -208,9 +208,15 @@ pub(super) fn server(text: &str) -> Result<ServerUrl, ExpectedForm> {
     Ok(ServerUrl { tls, authority })
 }
 
+impl ServerUrl {
+    pub(crate) const fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+}
+
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", if self.tls { "https" } else { "http" }, self.authority)
+        write!(f, "{}://{}", self.scheme(), self.authority)
     }
 }
 

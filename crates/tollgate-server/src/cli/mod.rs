@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod check_config;
+pub mod client;
 pub mod doctor;
 pub mod explain;
 pub mod man;

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use tollgate_policy::Printable;
 
-use super::error::{ClientError, NO_SERVICE};
+use crate::cli::client::{ClientError, NO_SERVICE};
 use crate::settings::flags;
 
 /// The printed part of a decision.

@@ -1,30 +1,11 @@
-//! One request to the service, and its answer.
-
-use std::error::Error as _;
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
+//! The requests of the command to its service.
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, CertificateError, ClientConfig};
+use http::StatusCode;
 use serde::Serialize;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tollgate_redis::{SmallFile, Tls};
 
-use super::error::{ClientError, TIME_LIMIT};
-use crate::args::{CheckArgs, ClientTlsArgs};
-use crate::cli::output;
-use crate::net::protocol::ByteStream;
-use crate::observe::secret_file::public_mode;
-
-/// Far more than any decision.
-const MAX_ANSWER: usize = 1024 * 1024;
+use crate::args::CheckArgs;
+use crate::cli::client::{ClientError, ServiceClient};
 
 /// Sends a body to this path of the service.
 pub(super) async fn post(
@@ -32,135 +13,10 @@ pub(super) async fn post(
     path: &'static str,
     body: &impl Serialize,
 ) -> Result<(StatusCode, Bytes), ClientError> {
-    // This cannot fail: all keys are texts.
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    let mut request = Request::new(Full::new(Bytes::from(body)));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = Uri::from_static(path);
-    let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.extend(
-        args.token_file.as_deref().map(authorization).transpose()?.map(|value| (AUTHORIZATION, value)),
-    );
-    ask(args, request).await
+    ServiceClient::new(&args.server, &args.tls)?.post(path, args.token_file.as_deref(), body).await
 }
 
 /// Gets what is at this path of the service, without a token.
 pub(super) async fn get(args: &CheckArgs, path: &'static str) -> Result<(StatusCode, Bytes), ClientError> {
-    let mut request = Request::new(Full::default());
-    *request.uri_mut() = Uri::from_static(path);
-    ask(args, request).await
-}
-
-async fn ask(
-    args: &CheckArgs,
-    mut request: Request<Full<Bytes>>,
-) -> Result<(StatusCode, Bytes), ClientError> {
-    if let Ok(host) = args.server.authority.as_str().parse() {
-        request.headers_mut().insert(HOST, host);
-    }
-    let server = args.server.to_string();
-    let exchanged = tokio::time::timeout(TIME_LIMIT, exchange(args, request, &server)).await;
-    exchanged.map_err(|_| ClientError::Timeout { server }).flatten()
-}
-
-async fn exchange(
-    args: &CheckArgs,
-    request: Request<Full<Bytes>>,
-    server: &str,
-) -> Result<(StatusCode, Bytes), ClientError> {
-    let tls = tls(args, server)?;
-    let unreachable = |source| ClientError::Unreachable { server: server.to_owned(), source };
-    let authority = &args.server.authority;
-    let stream = TcpStream::connect(authority.as_str()).await.map_err(unreachable)?;
-    let Some(tls) = tls else { return converse(request, server, stream).await };
-    let insecure = |source: io::Error| {
-        let server = server.to_owned();
-        match tls_error(&source) {
-            Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                ClientError::UnknownAuthority { server }
-            }
-            _ => ClientError::Insecure { server, source },
-        }
-    };
-    let name = ServerName::try_from(authority.host().trim_matches(['[', ']']).to_owned())
-        .map_err(|error| insecure(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-    let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(insecure)?;
-    converse(request, server, stream).await
-}
-
-/// Returns the trusted authorities and our certificate; `None` for a service without TLS.
-fn tls(args: &CheckArgs, server: &str) -> Result<Option<Arc<ClientConfig>>, ClientError> {
-    let ClientTlsArgs { ca, client_cert, client_key } = &args.tls;
-    if !args.server.tls {
-        return match (ca, client_cert) {
-            (None, None) => Ok(None),
-            _ => Err(ClientError::NeedlessCertificate { server: server.to_owned() }),
-        };
-    }
-    let mut tls = Tls::new();
-    if let Some(ca) = ca {
-        tls = tls.with_ca_file(ca)?;
-    }
-    if let (Some(certificate), Some(key)) = (client_cert, client_key) {
-        tls = tls.with_client_files(certificate, key)?;
-    }
-    Ok(Some(Arc::new(tls.config()?)))
-}
-
-/// Returns the error of TLS, if that failed.
-fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
-}
-
-/// Sends the request over an open connection.
-async fn converse(
-    request: Request<Full<Bytes>>,
-    server: &str,
-    stream: impl ByteStream,
-) -> Result<(StatusCode, Bytes), ClientError> {
-    let broken = |source: hyper::Error| {
-        let server = server.to_owned();
-        // With TLS 1.3, the service only reports this after the client takes the connection for open.
-        let tls = source.source().and_then(|source| source.downcast_ref()).and_then(tls_error);
-        if source.is_parse() {
-            ClientError::NotHttp { server, source }
-        } else if let Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) = tls {
-            ClientError::NoCertificate { server }
-        } else {
-            ClientError::Broken { server, source }
-        }
-    };
-
-    let (mut requests, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // It drives the exchange; its errors reach the request as well.
-    let driver = tokio::spawn(connection);
-    let response = requests.send_request(request).await.map_err(broken)?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| {
-        let detail = format!("the answer was cut off or too long: {error}");
-        ClientError::Unexpected { server: server.to_owned(), status, detail }
-    })?;
-    driver.abort();
-    Ok((status, body.to_bytes()))
-}
-
-/// Returns the header with the token in this file.
-fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
-    let unreadable = |source| ClientError::TokenFile { path: path.into(), source };
-    let SmallFile { bytes, metadata, .. } =
-        SmallFile::read(path, SmallFile::MOST_SECRET_BYTES).map_err(unreadable)?;
-    if let Some(mode) = public_mode(&metadata) {
-        let file = path.display();
-        output::complain(format_args!(
-            "warning: every user of this machine can read the token in {file} (its mode is {mode:o}): run `chmod 600 {file}`"
-        ));
-    }
-    let token = bytes.trim_ascii();
-    let is_token = !token.is_empty() && token.iter().all(u8::is_ascii_graphic);
-    let value = HeaderValue::from_bytes(&[b"Bearer ", token].concat()).ok().filter(|_| is_token);
-    let mut value = value.ok_or_else(|| ClientError::NoToken { path: path.into() })?;
-    value.set_sensitive(true);
-    Ok(value)
+    ServiceClient::new(&args.server, &args.tls)?.get(path).await
 }

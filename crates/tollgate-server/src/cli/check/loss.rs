@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::error::ClientError;
+use crate::cli::client::ClientError;
 
 /// Why a command no longer holds.
 #[derive(Debug)]

@@ -5,7 +5,6 @@
 
 mod command;
 mod decision;
-mod error;
 mod exchange;
 mod hold;
 mod loss;
@@ -16,11 +15,10 @@ use serde::{Serialize, Serializer};
 use tollgate_policy::{Attributes, Printable, Texts, View};
 
 use self::decision::{Decision, ErrorBody};
-pub use self::error::ClientError;
-use self::error::NO_SERVICE;
 pub use self::hold::run_held;
 use crate::args::CheckArgs;
 use crate::args::exit_status::{FAILURE, NO_DECISION, SUCCESS, USAGE};
+use crate::cli::client::{ClientError, NO_SERVICE};
 use crate::request::attributes;
 
 /// The answer of the service.

@@ -16,7 +16,7 @@ use crate::observe::with_sources::WithSources;
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Describes an answer that cannot be read.
-pub(super) const NO_SERVICE: &str = "this is not an answer from a tollgate service";
+pub(in crate::cli) const NO_SERVICE: &str = "this is not an answer from a tollgate service";
 
 /// The reason why there is no answer.
 #[derive(Debug, Error)]
@@ -117,7 +117,7 @@ pub enum ClientError {
 
 impl ClientError {
     /// Returns whether the arguments are at fault, or the request in them, so that the same command fails again.
-    pub(super) const fn is_of_arguments(&self) -> bool {
+    pub(in crate::cli) const fn is_of_arguments(&self) -> bool {
         matches!(
             self,
             Self::Rejected { .. }

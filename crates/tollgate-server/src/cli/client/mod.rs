@@ -1,0 +1,8 @@
+//! Requests to a running service, for the commands that ask one.
+
+mod error;
+mod exchange;
+
+pub use self::error::ClientError;
+pub(super) use self::error::NO_SERVICE;
+pub(super) use self::exchange::ServiceClient;
