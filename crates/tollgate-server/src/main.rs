@@ -90,7 +90,17 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
 
 fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let runtime = runtime::start()?;
-    Ok(match runtime.block_on(doctor::run(args)) {
+    // Without a fleet, there is a store.
+    let Some(store) = args.store.as_ref().filter(|_| args.fleet.fleet.is_empty()) else {
+        let compared = runtime.block_on(doctor::compare(args));
+        // Do not wait for names that are still looked up.
+        runtime.shutdown_background();
+        return Ok(match compared {
+            Ok((text, status)) => answer(&text, status),
+            Err(error) => wrong_argument(error),
+        });
+    };
+    Ok(match runtime.block_on(doctor::run(args, store)) {
         Ok((text, level)) => answer(&text, if level == doctor::Level::Fail { FAILURE } else { SUCCESS }),
         Err(error) => wrong_setting(&error),
     })

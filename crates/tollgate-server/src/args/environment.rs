@@ -33,6 +33,7 @@ impl Args {
             .try_get_matches_from_mut(std::env::args_os())
             .map_err(|error| with_variables(error, &mut command))?;
         if let Some((subcommand, matches)) = subcommand(&command, &matches) {
+            expect_one_subject(subcommand, matches)?;
             let used = subcommand.get_arguments().filter_map(|arg| variable(arg, matches));
             // A program that parses its arguments again has the same variables.
             let _ = USED_VARIABLES.set(used.map(str::to_owned).collect());
@@ -145,6 +146,17 @@ fn with_variables(mut error: clap::Error, command: &mut Command) -> clap::Error 
 fn subcommand<'a>(command: &'a Command, matches: &'a ArgMatches) -> Option<(&'a Command, &'a ArgMatches)> {
     let (name, matches) = matches.subcommand()?;
     Some((command.find_subcommand(name)?, matches))
+}
+
+/// Checks that the doctor has a store or a fleet. A store in a variable is there for other commands as well, and gives way
+/// to a fleet.
+fn expect_one_subject(subcommand: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let source = |name: &str| matches.try_contains_id(name).ok().and_then(|_| matches.value_source(name));
+    if source("fleet").is_some() && source("store") == Some(ValueSource::CommandLine) {
+        let message = "'--store' examines a store, and '--fleet' compares replicas: give one of them";
+        return Err(subcommand.clone().error(ErrorKind::ArgumentConflict, message));
+    }
+    Ok(())
 }
 
 /// Returns whether the error is that no shared store was given.

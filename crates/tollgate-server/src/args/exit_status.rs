@@ -35,7 +35,10 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (SUCCESS, "success"),
             (FAILURE, "the answer is no (denied, not ready, not valid), or the command failed"),
             WRONG_ARGUMENTS,
-            (NO_DECISION, "`check` got no answer, or `simulate` and `suggest` found none"),
+            (
+                NO_DECISION,
+                "`check` or `doctor --fleet` got no answer, or `simulate` and `suggest` found none",
+            ),
             LOST,
             (INTERRUPTED, "a second signal stopped `serve` at once"),
         ],
@@ -59,7 +62,16 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (NOT_FOUND, "with --hold: the command does not exist"),
             (SIGNALED, "with --hold: this plus the number of the signal that ended the command"),
         ],
-        "doctor" => &[(SUCCESS, "nothing fails"), (FAILURE, "something fails"), WRONG_ARGUMENTS, LOST],
+        "doctor" => &[
+            (SUCCESS, "nothing fails; with --fleet, all replicas are ready and enforce the same"),
+            (
+                FAILURE,
+                "something fails; with --fleet, replicas enforce different limits, or one is not ready",
+            ),
+            WRONG_ARGUMENTS,
+            (NO_DECISION, "with --fleet: a replica gives no answer, and the others are in step"),
+            LOST,
+        ],
         "check-config" => &[
             (SUCCESS, "the files are valid"),
             (FAILURE, "they are not valid"),

@@ -33,6 +33,7 @@ use clap::{Arg, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tollgate::HoldLength;
 use tollgate_http::Network;
+use tollgate_policy::Generation;
 
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
@@ -55,6 +56,9 @@ pub use crate::observe::logs::LogFormat;
 
 /// The heading of its flags in the help.
 const SHARED_STORE: &str = "Shared store";
+
+/// The heading of its flags in the help.
+const FLEET: &str = "Fleet";
 
 /// The heading of its flags in the help.
 const GRPC: &str = "gRPC";
@@ -84,7 +88,7 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Ask a running service for a decision, or whether it is ready
     Check(CheckArgs),
-    /// Examine a shared store and report its problems
+    /// Examine a shared store, or compare the replicas of a service, and report problems
     Doctor(Box<DoctorArgs>),
     /// Report the errors and warnings in policy files
     CheckConfig(CheckConfigArgs),
@@ -315,17 +319,45 @@ pub struct ServeArgs {
 pub struct DoctorArgs {
     /// The store to examine, such as redis://HOST, rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://,
     /// redis+cluster:// or unix:///PATH
-    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, required = true)]
-    #[arg(value_parser = value::secret)]
-    pub store: Secret,
+    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
+    #[arg(value_parser = value::secret, required_unless_present = "fleet")]
+    pub store: Option<Secret>,
 
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 
+    /// The replicas.
+    #[command(flatten)]
+    pub fleet: FleetArgs,
+
     /// The settings for its connections.
     #[command(flatten)]
     pub store_args: StoreArgs,
+}
+
+/// Flags of `tollgate doctor` about the replicas of a service.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = FLEET)]
+pub struct FleetArgs {
+    /// Ask the replicas of a service, instead of a store, whether all of them enforce the same limits. Each ADDRESS is a URL
+    /// or HOST:PORT of a listener that serves /readyz. If HOST is a name, such as that of a headless service in Kubernetes,
+    /// all its addresses are asked
+    #[arg(long, value_name = "ADDRESS", num_args = 1.., value_parser = value::server)]
+    pub fleet: Vec<ServerUrl>,
+
+    /// Ask again until all replicas enforce the same, for at most this time, from 1s to 1h [default: ask once]
+    #[arg(long, value_name = "TIME", requires = "fleet", value_parser = value::wait)]
+    #[arg(allow_hyphen_values = true)]
+    pub wait: Option<Duration>,
+
+    /// The generation that all replicas are to enforce, as `check-config` shows it [default: any, if it is the same]
+    #[arg(long, value_name = "HEX", requires = "fleet", allow_hyphen_values = true)]
+    pub generation: Option<Generation>,
+
+    /// TLS of the connections.
+    #[command(flatten)]
+    pub tls: ClientTlsArgs,
 }
 
 /// The answer for an unseen key while memory is full.

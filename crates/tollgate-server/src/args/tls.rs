@@ -21,7 +21,7 @@ pub struct TlsArgs {
     pub tls_client_ca: Option<PathBuf>,
 }
 
-/// TLS of `tollgate check`.
+/// TLS of commands that ask a service.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub struct ClientTlsArgs {

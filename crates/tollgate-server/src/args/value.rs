@@ -109,6 +109,11 @@ pub(super) fn time(text: &str) -> Result<Duration, ExpectedForm> {
     millis.filter(|millis| (1..=60_000).contains(millis)).map(Duration::from_millis).ok_or(EXPECTED)
 }
 
+/// Parses how long to wait for something.
+pub(super) fn wait(text: &str) -> Result<Duration, ExpectedForm> {
+    hold_length(text).map(HoldLength::duration)
+}
+
 /// Parses how long a hold lives without a renewal.
 pub(super) fn hold_length(text: &str) -> Result<HoldLength, ExpectedForm> {
     let length = text.parse().ok().filter(|length: &HoldLength| length.duration() >= Duration::from_secs(1));

@@ -14,6 +14,7 @@ mod checks;
 mod clients;
 mod command;
 mod config;
+mod fleet;
 mod forwarded;
 mod grpc;
 #[path = "../support/grpc.rs"]

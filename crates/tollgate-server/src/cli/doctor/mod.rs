@@ -1,10 +1,12 @@
-//! `tollgate doctor`: finds the problems of a shared store, and shows how to fix them.
+//! `tollgate doctor`: finds the problems of a shared store, and shows how to fix them; or compares the replicas of a
+//! service.
 
 mod advice;
 mod ask;
 mod counters;
 mod examine;
 mod finding;
+mod fleet;
 mod server;
 
 use std::fmt::Write as _;
@@ -15,7 +17,8 @@ use tollgate_policy::Printable;
 
 pub use self::finding::Level;
 use self::finding::{Diagnosis, Finding};
-use crate::args::DoctorArgs;
+pub use self::fleet::compare;
+use crate::args::{DoctorArgs, Secret};
 use crate::settings::SettingsError;
 use crate::store::{StoreSetup, StoreSetupError, with_flags};
 
@@ -44,9 +47,9 @@ struct Check<'a> {
 /// # Errors
 ///
 /// If flags contradict each other, or a file that they name cannot be read.
-pub async fn run(args: &DoctorArgs) -> Result<(String, Level), SettingsError> {
+pub async fn run(args: &DoctorArgs, store: &Secret) -> Result<(String, Level), SettingsError> {
     let StoreSetup { url, builder, timeout, .. } =
-        StoreSetup::new(&args.store, args.store_args.keys.store_layout.as_ref(), &args.store_args)?;
+        StoreSetup::new(store, args.store_args.keys.store_layout.as_ref(), &args.store_args)?;
     let diagnosis = examine::diagnose(builder, timeout).await.map_err(StoreSetupError::from)?;
     let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
     Ok((text, diagnosis.level()))

@@ -1,0 +1,70 @@
+//! The addresses of replicas.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::net::lookup_host;
+use tokio::time::timeout;
+
+use crate::args::ServerUrl;
+use crate::cli::client::ServiceClient;
+
+/// The most addresses that are asked. A name may have any number of them.
+const MAX_ADDRESSES: usize = 500;
+
+/// The time for looking up a name.
+const LOOKUP_LIMIT: Duration = Duration::from_secs(5);
+
+/// Where a replica may be asked, or why nobody can be asked there.
+#[derive(Debug)]
+pub(super) struct ReplicaAddress {
+    /// The address; the name, if it has none.
+    pub(super) address: String,
+    /// The name that has the address, if it was looked up.
+    pub(super) name: Option<String>,
+    pub(super) service: Result<ServiceClient, String>,
+}
+
+/// Returns the addresses of all services, each once for each of its names, and in order. What is beyond the bound is one
+/// entry that says so.
+pub(super) async fn of_all(services: &[(&ServerUrl, ServiceClient)]) -> Vec<ReplicaAddress> {
+    let found = join_all(services.iter().map(|(server, service)| of_service(server, service))).await;
+    let mut addresses: Vec<ReplicaAddress> = found.into_iter().flatten().collect();
+    let count = addresses.len();
+    if count > MAX_ADDRESSES {
+        addresses.truncate(MAX_ADDRESSES);
+        let error = format!("not asked: there are {count} addresses, and at most {MAX_ADDRESSES} are asked");
+        let address = format!("{} more", count - MAX_ADDRESSES);
+        addresses.push(ReplicaAddress { address, name: None, service: Err(error) });
+    }
+    addresses
+}
+
+async fn of_service(server: &ServerUrl, service: &ServiceClient) -> Vec<ReplicaAddress> {
+    let authority = server.authority.as_str();
+    if authority.parse::<SocketAddr>().is_ok() {
+        let (address, service) = (authority.to_owned(), Ok(service.clone()));
+        return vec![ReplicaAddress { address, name: None, service }];
+    }
+    let looked_up = timeout(LOOKUP_LIMIT, lookup_host(authority)).await;
+    let failure = match looked_up {
+        Ok(Ok(addresses)) => {
+            let mut addresses: Vec<SocketAddr> = addresses.collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            if !addresses.is_empty() {
+                let found = |address: SocketAddr| ReplicaAddress {
+                    address: address.to_string(),
+                    name: Some(authority.to_owned()),
+                    service: Ok(service.at(address)),
+                };
+                return addresses.into_iter().map(found).collect();
+            }
+            "the name has no address".to_owned()
+        }
+        Ok(Err(error)) => format!("the name cannot be looked up: {error}"),
+        Err(_) => format!("the name was not looked up within {LOOKUP_LIMIT:?}"),
+    };
+    vec![ReplicaAddress { address: authority.to_owned(), name: None, service: Err(failure) }]
+}
