@@ -258,8 +258,8 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// A server does not know a changed script by its digest. Bugs in a part that two scripts share once had only one of
-    /// them sent by its text, and were found by nothing because the other one did not run.
+    /// A server does not know a changed script by its digest. For bugs in a part that two scripts share, only one of
+    /// them was sent by its text once, and nothing found them because the other one did not run.
     #[test]
     fn a_script_with_a_bug_is_sent_by_its_text() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

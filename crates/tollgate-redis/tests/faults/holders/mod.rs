@@ -164,7 +164,7 @@ impl Holders {
         for key in 0..KEYS {
             let live = ledger::read_key(servers, key).live;
             found.expect(live == 0, || format!("key {key}: {live} units outlive their holds (G5)"));
-            let free = block_on(self.patient.hold_all(key));
+            let free = block_on(self.patient.takes(key, LIMIT));
             found.expect(free, || format!("key {key}: the {LIMIT} units of no hold are not free (G2)"));
         }
         ledger.unknown
@@ -176,9 +176,9 @@ impl Holders {
     }
 }
 
-/// Returns whether a store takes holds.
+/// Returns whether a store takes a hold.
 pub(crate) fn holds(store: &RedisStore) -> bool {
-    block_on(HeldKey::new(&Arc::new(Terms::new(1)), store.clone()).hold_all(0))
+    block_on(HeldKey::new(&Arc::new(Terms::new(1)), store.clone()).takes(0, 1))
 }
 
 /// A round that panics leaves no caller behind.

@@ -160,9 +160,9 @@ impl HeldKey {
         self.store.hold_until(HoldStep::Look(terms), None).await.map(drop).map_err(trouble)
     }
 
-    /// Takes all units of a key at once. Returns whether they were free.
-    pub(super) async fn hold_all(&self, key: usize) -> bool {
-        let units = [InFlightCharge::new(&self.terms.live, &self.terms.keys[key], LIMIT)];
+    /// Takes so many units of a key at once. Returns whether they were free.
+    pub(super) async fn takes(&self, key: usize, units: u32) -> bool {
+        let units = [InFlightCharge::new(&self.terms.live, &self.terms.keys[key], units)];
         let terms = HoldTerms::new(HoldId::random(), &units, &[], HoldLength::default());
         let answer = self.store.hold_until(HoldStep::Reserve(terms), None).await;
         matches!(answer, Ok(HoldAnswer::Decided(states)) if states.is_admitted())
