@@ -7,12 +7,10 @@ use crate::file::RawDescriptor;
 
 /// A probable mistake in a valid file, which envoyproxy/ratelimit accepts without a word.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{file}:{at}: {kind}")]
+#[error("{place}: {kind}")]
 pub struct Warning {
-    /// The name of the file.
-    pub file: Box<str>,
-    /// Its place.
-    pub at: Position,
+    /// Its place, such as `shop.yaml:3:5`.
+    pub place: Box<str>,
     /// The probable mistake.
     pub kind: WarningKind,
 }
@@ -33,6 +31,9 @@ pub enum WarningKind {
     /// `requests_per_unit` at a limit without bounds.
     #[error("`requests_per_unit` has no effect: the limit is `unlimited`")]
     BoundOfUnlimited,
+    /// A resource of xDS whose name is not that of its domain.
+    #[error("the name has no effect: the limits are those of the domain `{0}`")]
+    OtherName(Box<str>),
 }
 
 /// The probable mistakes in a descriptor, without those within it. That each replaced name exists is still to be seen.
@@ -44,7 +45,8 @@ pub(crate) fn of(raw: &RawDescriptor) -> Vec<(Position, WarningKind)> {
         None => {
             let metadata = raw.metadata.as_ref().map(|metadata| metadata.at);
             let settings = [
-                ("shadow_mode", set(&raw.shadow_mode)),
+                // Envoy Gateway sets it at each level of a chain.
+                ("shadow_mode", set(&raw.shadow_mode).filter(|_| !is_in_shadow(raw))),
                 ("quota_mode", set(&raw.quota_mode)),
                 ("metadata", metadata),
             ];
@@ -67,4 +69,15 @@ pub(crate) fn of(raw: &RawDescriptor) -> Vec<(Position, WarningKind)> {
         found.push((at, WarningKind::SharesNothing));
     }
     found
+}
+
+/// Returns whether there are limits below a descriptor, and all of them are in shadow mode.
+fn is_in_shadow(raw: &RawDescriptor) -> bool {
+    let below = || raw.descriptors.iter().flat_map(|below| &below.value);
+    let is_shadow = |below: &RawDescriptor| below.shadow_mode.as_ref().is_some_and(|flag| flag.value.0);
+    below().next().is_some()
+        && below().all(|At { value: below, .. }| match below.rate_limit {
+            Some(_) => is_shadow(below) && (below.descriptors.is_none() || is_in_shadow(below)),
+            None => is_in_shadow(below),
+        })
 }

@@ -12,9 +12,16 @@ use crate::printable::Printable;
 
 /// A line, and its file if that is another one. Displayed as in `line 3 of api.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilePlace {
-    file: Option<Box<str>>,
-    line: usize,
+pub struct FilePlace(PlaceName);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum PlaceName {
+    Line {
+        file: Option<Box<str>>,
+        line: usize,
+    },
+    /// A place of values that are in no file.
+    Named(Box<str>),
 }
 
 impl FilePlace {
@@ -22,14 +29,23 @@ impl FilePlace {
     #[must_use]
     pub fn seen_from(here: Position, there: Position, names: &[Box<str>]) -> Self {
         let other = names.get(there.file as usize).filter(|_| there.file != here.file);
-        Self { file: other.cloned(), line: there.line }
+        Self(PlaceName::Line { file: other.cloned(), line: there.line })
+    }
+
+    /// Returns a place of values that are in no file, under this name.
+    #[must_use]
+    pub const fn named(name: Box<str>) -> Self {
+        Self(PlaceName::Named(name))
     }
 }
 
 impl fmt::Display for FilePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}", self.line)?;
-        self.file.iter().try_for_each(|file| write!(f, " of {file}"))
+        match &self.0 {
+            PlaceName::Line { file: None, line } => write!(f, "line {line}"),
+            PlaceName::Line { file: Some(file), line } => write!(f, "line {line} of {file}"),
+            PlaceName::Named(name) => f.write_str(name),
+        }
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::{Key, PolicyQuota};
-use tollgate_yaml::{At, FilePlace, Position, ProblemKind, Problems};
+use tollgate_yaml::{At, Position, ProblemKind, Problems};
 
 use super::descriptor::{DescriptorNode, DescriptorTable};
 use crate::digest::stand_in;
 use crate::file::RawDescriptor;
+use crate::origin::Origin;
 use crate::request::Entry;
 use crate::rule::Rule;
 use crate::series;
@@ -64,7 +65,7 @@ impl Domain {
         parent: u32,
         descriptors: Vec<At<RawDescriptor>>,
         seen: &mut SeenDescriptors,
-        files: &[Box<str>],
+        origin: Origin<'_>,
         problems: &mut Problems,
     ) {
         for At { at, value: raw, .. } in descriptors {
@@ -75,7 +76,7 @@ impl Domain {
             let Some(key) = key.filter(|key| is_key(key.at, &key.value.0, problems)) else { continue };
             let (key, value) = (key.value.0, value.map_or_else(Box::default, |value| value.value.0));
             if let Some(first) = seen.get(&(key.clone(), value.clone())) {
-                let first = FilePlace::seen_from(at, *first, files);
+                let first = origin.seen_from(at, *first);
                 let key = if value.is_empty() { key } else { format!("{key}: {value}").into() };
                 problems.add(at, ProblemKind::DuplicateKey { key, first });
                 continue;
@@ -98,7 +99,7 @@ impl Domain {
                 parent.children.entry(key).or_default().add(value, node);
             }
             if let Some(descriptors) = descriptors {
-                self.fill(node, descriptors.value, &mut SeenDescriptors::new(), files, problems);
+                self.fill(node, descriptors.value, &mut SeenDescriptors::new(), origin, problems);
             }
         }
     }

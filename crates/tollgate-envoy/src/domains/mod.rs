@@ -8,13 +8,15 @@ mod labels;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use serde_json::Value;
 use tollgate::QuotaErrorKind;
 use tollgate_policy::Generation;
-use tollgate_yaml::{At, ConfigError, FilePlace, Position, ProblemKind, Problems, Sources};
+use tollgate_yaml::{At, ConfigError, ProblemKind, Problems, Sources};
 
 pub(crate) use self::domain::Domain;
 use crate::file::{self, RawFile};
 use crate::hits::HitTable;
+use crate::origin::{InvalidConfigs, Origin, ValuePlaces};
 use crate::series::Series;
 use crate::verdicts::DomainVerdicts;
 use crate::warning::{Warning, WarningKind};
@@ -53,7 +55,7 @@ use crate::warning::{Warning, WarningKind};
 /// assert_eq!(error.to_string(), "shop.yaml:6:25: unknown unit `minutes`: did you mean `minute`?");
 /// # Ok::<(), tollgate_policy::ConfigError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Domains {
     by_name: HashMap<Box<str>, Domain>,
     warnings: Box<[Warning]>,
@@ -79,21 +81,66 @@ impl Domains {
     /// If a text is not valid; then every problem is named.
     pub fn parse(sources: &Sources, same_domain: SameDomain) -> Result<Self, ConfigError> {
         let files: Box<[Box<str>]> = sources.names().map(Into::into).collect();
-        let mut problems = Problems::with_advice(|word, _| {
-            QuotaErrorKind::of_algorithm(word).map(|kind| kind.to_string().into())
-        });
-        let mut domains =
-            Self { by_name: HashMap::new(), warnings: Box::default(), generation: OnceLock::new() };
+        let mut problems = problems();
+        let mut roots = Vec::new();
         for (number, text) in (0..).zip(sources.policies()) {
-            if let Some(root) = file::read(text, number, &mut problems) {
-                domains.add(root, same_domain, &files, &mut problems);
-            }
+            roots.extend(file::read(text, number, &mut problems));
         }
+        let domains = Self::of(roots, same_domain, Origin::Files(&files), &mut problems);
         if problems.is_empty() {
-            domains.warn(&files);
             return Ok(domains);
         }
         Err(ConfigError::Invalid { files, problems: problems.into_sorted() })
+    }
+
+    /// Reads configurations that are not in files, one domain each, such as resources of xDS. Each has a name for
+    /// messages, and the contents that a file would have.
+    ///
+    /// # Errors
+    ///
+    /// If a configuration is not valid; then every problem is named.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use tollgate_envoy::{Domains, SameDomain};
+    ///
+    /// let config = |unit: &str| {
+    ///     let limit = json!({ "unit": unit, "requests_per_unit": 5 });
+    ///     ("shop", json!({ "domain": "shop", "descriptors": [{ "key": "user", "rate_limit": limit }] }))
+    /// };
+    /// let domains = Domains::from_values([config("minute")], SameDomain::Refuse)?;
+    /// assert_eq!(domains.limits(), 1);
+    ///
+    /// let error = Domains::from_values([config("minutes")], SameDomain::Refuse).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "shop: descriptors[0].rate_limit.unit: unknown unit `minutes`: did you mean `minute`?",
+    /// );
+    /// # Ok::<(), tollgate_envoy::InvalidConfigs>(())
+    /// ```
+    pub fn from_values<'a>(
+        configs: impl IntoIterator<Item = (&'a str, Value)>,
+        same_domain: SameDomain,
+    ) -> Result<Self, InvalidConfigs> {
+        let mut places = ValuePlaces::default();
+        let mut problems = problems();
+        let mut roots = Vec::new();
+        for (name, value) in configs {
+            roots.extend(file::read_value(value, name, &mut places, &mut problems));
+        }
+        let origin = Origin::Values(&places);
+        let domains = Self::of(roots, same_domain, origin, &mut problems);
+        if problems.is_empty() { Ok(domains) } else { Err(InvalidConfigs::new(problems, origin)) }
+    }
+
+    /// Combines configurations, and notes the problems between them.
+    fn of(roots: Vec<At<RawFile>>, same: SameDomain, origin: Origin<'_>, problems: &mut Problems) -> Self {
+        let mut domains = Self::default();
+        roots.into_iter().for_each(|root| domains.add(root, same, origin, problems));
+        domains.warn(origin);
+        domains
     }
 
     /// Returns the names of the domains, in no particular order.
@@ -184,16 +231,22 @@ impl Domains {
         table.keep(&limits, &domains);
     }
 
-    fn add(&mut self, root: At<RawFile>, same: SameDomain, files: &[Box<str>], problems: &mut Problems) {
+    fn add(&mut self, root: At<RawFile>, same: SameDomain, origin: Origin<'_>, problems: &mut Problems) {
         let At { at, value: root, .. } = root;
-        root.need(&["domain"], at, problems);
+        match origin {
+            Origin::Files(_) => root.need(&["domain"], at, problems),
+            Origin::Values(_) if !root.gives("domain") => {
+                problems.add(at, ProblemKind::MissingKey { section: "the configuration", key: "domain" });
+            }
+            Origin::Values(_) => {}
+        }
         let Some(name) = root.domain else { return };
         if name.value.0.is_empty() {
             problems.add(name.at, ProblemKind::Other("the name of the domain is empty".into()));
             return;
         }
         if let (Some(known), SameDomain::Refuse) = (self.by_name.get(&name.value.0), same) {
-            let first = FilePlace::seen_from(name.at, known.at, files);
+            let first = origin.seen_from(name.at, known.at);
             let problem = format!(
                 "duplicate domain `{}`, already given in {first}: write it once, or set MERGE_DOMAIN_CONFIG=true",
                 name.value.0
@@ -204,8 +257,14 @@ impl Domains {
         let domain =
             self.by_name.entry(name.value.0.clone()).or_insert_with(|| Domain::new(&name.value.0, name.at));
         let mut seen = std::mem::take(&mut domain.seen);
+        // A file has a name for xDS only, where it has no effect either.
+        if let (Origin::Values(_), Some(other)) = (origin, &root.name)
+            && other.value.0 != domain.name
+        {
+            domain.warnings.push((other.at, WarningKind::OtherName(domain.name.clone())));
+        }
         if let Some(descriptors) = root.descriptors {
-            domain.fill(0, descriptors.value, &mut seen, files, problems);
+            domain.fill(0, descriptors.value, &mut seen, origin, problems);
         }
         domain.seen = seen;
     }
@@ -213,7 +272,7 @@ impl Domains {
 
 impl Domains {
     /// Collects the warnings of all domains.
-    fn warn(&mut self, files: &[Box<str>]) {
+    fn warn(&mut self, origin: Origin<'_>) {
         let mut all = Vec::new();
         for domain in self.by_name.values_mut() {
             let rules = domain.nodes.iter().filter_map(|node| node.rule.as_ref());
@@ -225,7 +284,10 @@ impl Domains {
             all.extend(domain.warnings.drain(..).filter(|(_, kind)| is_so(kind)));
         }
         all.sort_unstable_by_key(|(at, _)| *at);
-        let file = |at: Position| files.get(at.file as usize).cloned().unwrap_or_default();
-        self.warnings = all.into_iter().map(|(at, kind)| Warning { file: file(at), at, kind }).collect();
+        self.warnings = all.into_iter().map(|(at, kind)| Warning { place: origin.place(at), kind }).collect();
     }
+}
+
+fn problems() -> Problems {
+    Problems::with_advice(|word, _| QuotaErrorKind::of_algorithm(word).map(|kind| kind.to_string().into()))
 }

@@ -1,12 +1,15 @@
-//! The contents of a file of envoyproxy/ratelimit, as written.
+//! The contents of a file of envoyproxy/ratelimit, as written, or the same contents as a [`value`](self::value).
 //!
 //! Every value is checked by itself here. Conflicts between values are in [`domains`](crate::domains).
 
+mod value;
 mod values;
 
+use serde_json::Value;
 use tollgate_yaml::{At, FromNode, Node, NodeValue, Problems, section};
 
 pub(crate) use self::values::{Flag, Metadata, Requests, Scalar, UnitWord};
+use crate::origin::ValuePlaces;
 
 section! {
     /// The limits of a domain.
@@ -56,7 +59,20 @@ section! {
 
 /// Reads the text of a file. `None` only with a problem noted.
 pub(crate) fn read(text: &str, file: u32, problems: &mut Problems) -> Option<At<RawFile>> {
-    let mut root = Node::parse_plain(text, file, problems)?;
+    read_node(Node::parse_plain(text, file, problems)?, problems)
+}
+
+/// Reads the contents of a file as a value that messages call `name`. `None` only with a problem noted.
+pub(crate) fn read_value(
+    value: Value,
+    name: &str,
+    places: &mut ValuePlaces,
+    problems: &mut Problems,
+) -> Option<At<RawFile>> {
+    read_node(value::root(value, name, places), problems)
+}
+
+fn read_node(mut root: Node, problems: &mut Problems) -> Option<At<RawFile>> {
     remove_nothing(&mut root);
     At::read(&root, problems)
 }

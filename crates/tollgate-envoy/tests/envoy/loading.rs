@@ -1,5 +1,6 @@
 //! What files may say. The cases are those that envoyproxy/ratelimit tests; the messages are ours.
 
+use serde_json::{Value, json};
 use tollgate_envoy::{Domains, SameDomain};
 use tollgate_policy::Sources;
 
@@ -211,5 +212,79 @@ descriptors:
             "a.yaml:11:53: `requests_per_unit` has no effect: the limit is `unlimited`",
             "a.yaml:13:65: no limit of the domain has the name `typo`",
         ]
+    );
+}
+
+/// Envoy Gateway's translator sets it so, and each level caused a warning.
+#[test]
+fn shadow_mode_at_each_level_of_a_chain_is_no_mistake() {
+    let warned = |chain: &str| {
+        let text = format!("domain: d\ndescriptors:\n{chain}");
+        let domains = Domains::parse(&Sources::of("a.yaml", text), SameDomain::Refuse).unwrap();
+        domains.warnings().len()
+    };
+    let chain = "
+- key: a
+  shadow_mode: true
+  descriptors:
+  - key: b
+    shadow_mode: true
+    descriptors:
+    - { key: c, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 5 } }
+";
+    assert_eq!(warned(chain), 0);
+    // The limit is enforced, although both levels above it look as if it were not.
+    assert_eq!(warned(&chain.replace("key: c, shadow_mode: true,", "key: c,")), 2);
+    let enforced = "    - { key: d, rate_limit: { unit: hour, requests_per_unit: 5 } }\n";
+    assert_eq!(warned(&format!("{chain}{enforced}")), 2);
+    assert_eq!(warned("- { key: a, shadow_mode: true, descriptors: [] }"), 1);
+}
+
+/// Messages name places that their author can find, because a value has no lines.
+#[test]
+fn values_are_read_as_files_are() {
+    let limit = json!({ "unit": "HOUR", "requests_per_unit": 5 });
+    let config = |descriptors: Value| json!({ "name": "d", "domain": "d", "descriptors": descriptors });
+    let read = |first: Value, second: Value, same| {
+        let domains = Domains::from_values([("resource one", first), ("resource two", second)], same);
+        domains.map_err(|error| error.to_string())
+    };
+    let written = |text: &str| Domains::parse(&Sources::of("a.yaml", text), SameDomain::Refuse).unwrap();
+    let text =
+        "domain: d\ndescriptors: [{ key: a, value: '1', rate_limit: { unit: hour, requests_per_unit: 5 } }]";
+    let valid = config(json!([{ "key": "a", "value": "1", "rate_limit": limit, "descriptors": [] }]));
+    let domains = Domains::from_values([("one", valid.clone())], SameDomain::Refuse).unwrap();
+    assert!(domains.is_same_as(&written(text)) && domains.warnings().is_empty());
+
+    let error = read(valid.clone(), valid.clone(), SameDomain::Refuse).unwrap_err();
+    assert_eq!(
+        error,
+        "resource two: domain: duplicate domain `d`, already given in domain of resource one: write it once, or set \
+         MERGE_DOMAIN_CONFIG=true"
+    );
+    let error = read(valid.clone(), valid.clone(), SameDomain::Merge).unwrap_err();
+    assert_eq!(
+        error,
+        "resource two: descriptors[0]: duplicate key `a: 1`, already given in descriptors[0] of resource one: keep one \
+         of them"
+    );
+    let inner = json!([{ "key": "b", "descriptors": [{ "key": "c", "rate_limit": { "unit": "9" } }, {}] }]);
+    let error = read(valid.clone(), config(inner), SameDomain::Merge).unwrap_err();
+    let expected = [
+        "resource two: descriptors[0].descriptors[0].rate_limit: rate_limit needs `requests_per_unit`",
+        "resource two: descriptors[0].descriptors[0].rate_limit.unit: unknown unit `9`: expected second",
+        "resource two: descriptors[0].descriptors[1]: a descriptor needs `key`",
+    ];
+    assert_eq!(error.lines().count(), expected.len(), "{error}");
+    for (line, expected) in error.lines().zip(expected) {
+        assert!(line.starts_with(expected), "{line}");
+    }
+
+    let other = json!({ "name": "e", "domain": "d\n2" });
+    let domains = read(valid, other, SameDomain::Refuse).unwrap();
+    let warnings: Vec<String> = domains.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        ["resource two: name: the name has no effect: the limits are those of the domain `d\n2`"]
     );
 }
