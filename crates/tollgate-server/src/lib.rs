@@ -60,6 +60,7 @@ mod serve;
 mod settings;
 mod store;
 mod tls;
+mod xds;
 
 pub use self::access::scope::Scope;
 pub use self::decide::hold_seal::HoldSecretError;

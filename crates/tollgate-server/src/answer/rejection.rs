@@ -160,6 +160,11 @@ impl Rejection {
         Self::bad_field(field, detail)
     }
 
+    /// The service has no limits before the first ones arrive.
+    pub(crate) fn no_limits_yet() -> Self {
+        Self::new(RejectionKind::Unavailable, "no limits have arrived over xDS yet")
+    }
+
     /// Returns the same rejection for a part of the request, with this prefix for its fields.
     pub(crate) fn within(self, place: &str) -> Self {
         let field = self.field.map_or_else(|| place.to_owned(), |field| format!("{place}.{field}"));
@@ -263,6 +268,7 @@ impl Rejection {
     pub(crate) fn undecided(error: NoDecision) -> Self {
         match error {
             NoDecision::OtherPolicy(error) => error.into(),
+            NoDecision::NoLimitsYet => Self::no_limits_yet(),
             NoDecision::NoLimits(index) => Self::no_limits(format!("descriptors[{index}].limit")),
             NoDecision::Envoy(DecideError::Store(error)) => Self::store(&error),
             NoDecision::Envoy(DecideError::Invalid(error)) => {

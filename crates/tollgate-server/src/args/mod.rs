@@ -51,6 +51,7 @@ pub use self::store::{
 };
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
+pub(crate) use self::value::server as parse_server;
 pub use self::value::{Limits, ServerUrl};
 pub use crate::observe::logs::LogFormat;
 
@@ -152,12 +153,18 @@ pub struct ServeArgs {
 
     /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
     /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files
-    /// of envoyproxy/ratelimit. The service then uses that system's keys in the store, serves its paths and counts
+    /// of envoyproxy/ratelimit, without FOLDER if its limits come over xDS. The service then uses that system's keys in the store, serves its paths and counts
     /// denied requests. With Envoy's limits, keys are Tollgate's own and a denial consumes nothing, unless
     /// `--store-layout envoy-ratelimit` and `--count-denied` are given
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
     #[arg(conflicts_with = "key")]
     pub import: Vec<OsString>,
+
+    /// Server that sends the limits of `--import envoy-ratelimit` over xDS, as http://HOST:PORT or https://HOST:PORT
+    /// (TLS). The variables CONFIG_GRPC_XDS_* of envoyproxy/ratelimit have the other settings [default: that of these
+    /// variables]
+    #[arg(long, value_name = "URL", env = "TOLLGATE_XDS", value_parser = value::server)]
+    pub xds: Option<ServerUrl>,
 
     /// Address of the listener for changes to counters and for metrics
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN_LISTEN", default_value = "127.0.0.1:8090")]
@@ -209,14 +216,16 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ANSWER", env = "TOLLGATE_WHEN_FULL", default_value = "deny")]
     pub when_full: WhenFull,
 
-    /// Count denied requests as well
-    #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
-    pub count_denied: bool,
+    /// Count denied requests as well [default: false; with limits over xDS, true]
+    #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_name = "BOOL", value_parser = BoolishValueParser::new())]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub count_denied: Option<bool>,
 
     /// Accept limits in a request (`policy` and `quotas`; `limit` of Envoy's descriptors), counted separately from all
-    /// policies
-    #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_parser = BoolishValueParser::new())]
-    pub caller_quotas: bool,
+    /// policies [default: false; with limits over xDS and --tls-client-ca, true]
+    #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_name = "BOOL", value_parser = BoolishValueParser::new())]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub caller_quotas: Option<bool>,
 
     /// File with the secret of holds, at least 32 bytes, the same for all processes that accept each other's holds
     /// [default: a random one of this process]

@@ -16,7 +16,7 @@ use tollgate_redis::KeyLayout;
 use super::Secret;
 use crate::args::layout::{self, UnknownLayout};
 
-pub(super) type ExpectedForm = &'static str;
+pub(crate) type ExpectedForm = &'static str;
 
 /// One quota, or several in one text.
 #[derive(Debug, Clone)]
@@ -184,7 +184,7 @@ pub struct ServerUrl {
 }
 
 /// Parses a service to ask. A URL without a port has the default port of its scheme.
-pub(super) fn server(text: &str) -> Result<ServerUrl, ExpectedForm> {
+pub(crate) fn server(text: &str) -> Result<ServerUrl, ExpectedForm> {
     const EXPECTED: ExpectedForm = "expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT";
     let (default_port, authority) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Some(80), rest),

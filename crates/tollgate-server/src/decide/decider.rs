@@ -66,7 +66,12 @@ impl Decider {
 
     /// Returns whether checks get decisions.
     pub(crate) async fn is_ready(&self) -> bool {
-        self.decides_in(&self.store_state().await)
+        !self.awaits_limits() && self.decides_in(&self.store_state().await)
+    }
+
+    /// Returns whether the first limits are still to come.
+    pub(crate) fn awaits_limits(&self) -> bool {
+        self.domains().is_some_and(DomainEngine::awaits_limits)
     }
 
     /// Returns whether checks get decisions in this state of the store. During an outage they do if the policies admit

@@ -1,7 +1,7 @@
 //! Decisions by the limits of Envoy's rate-limit service, for every protocol.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tollgate::{FallbackStore, OnStoreFailure, StoreError};
@@ -10,7 +10,6 @@ use tracing::warn;
 
 use crate::access::caller::{Caller, OtherPolicy};
 use crate::decide::counting::CountingParts;
-use crate::decide::domain_files::DomainFiles;
 use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::observe::log_gap::LogGap;
@@ -26,8 +25,10 @@ const LOG_GAP: Duration = Duration::from_secs(60);
 pub(crate) struct InitialDomains {
     /// A summary of the limits, for people.
     pub(crate) rule: String,
-    pub(crate) domains: Domains,
-    pub(crate) files: DomainFiles,
+    /// `None` if they are still to come, and no request gets a decision before.
+    pub(crate) domains: Option<Domains>,
+    /// Their origin, in messages: the folder of the files, or the URL of a server.
+    pub(crate) source: Box<str>,
     pub(crate) settings: Settings,
     pub(crate) on_store_failure: OnStoreFailure,
 }
@@ -35,8 +36,10 @@ pub(crate) struct InitialDomains {
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
 pub(crate) struct DomainEngine {
     limiter: EnvoyLimiter<ServedStore>,
-    /// The folder of the files.
+    /// The folder of the files, or the URL of a server.
     source: Box<str>,
+    /// Whether the first limits are still to come.
+    awaits_limits: AtomicBool,
     /// Of the live limits, counted from 1.
     version: AtomicU64,
     on_store_failure: OnStoreFailure,
@@ -62,22 +65,25 @@ pub(crate) enum NoDecision {
     OtherPolicy(OtherPolicy),
     /// The descriptor at this index has a limit, which is not allowed.
     NoLimits(usize),
+    /// The first limits are still to come.
+    NoLimitsYet,
     Envoy(DecideError),
 }
 
 impl DomainEngine {
-    /// Builds an engine. Also returns the files of its domains.
-    pub(crate) fn new(counting: &CountingParts, initial: InitialDomains) -> (Self, DomainFiles) {
+    pub(crate) fn new(counting: &CountingParts, initial: InitialDomains) -> Self {
         let CountingParts { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
-        let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
+        let InitialDomains { domains, source, settings, on_store_failure, .. } = initial;
+        let awaits_limits = AtomicBool::new(domains.is_none());
         let store = FallbackStore::new(store, on_store_failure).memory(memory);
         // It needs no timer: the steps of a decision carry their deadline to a shared store, and memory never waits.
-        let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
+        let limiter = EnvoyLimiter::over(store, domains.unwrap_or_default(), settings).when_full(when_full);
         let (requests, full, full_logged, store_errors, invalid, units_left) = Default::default();
         let readiness = Readiness::default();
-        let engine = Self {
+        Self {
             limiter,
-            source: files.name().into(),
+            source,
+            awaits_limits,
             version: AtomicU64::new(1),
             on_store_failure,
             caller_quotas,
@@ -89,16 +95,15 @@ impl DomainEngine {
             full_logged,
             units_left,
             readiness,
-        };
-        (engine, files)
+        }
     }
 
     /// Decides whether to allow a request, and counts it. The caller waits until this time at most, if it has said so.
     ///
     /// # Errors
     ///
-    /// If the caller may use only some policies, because domains are not policies; if a descriptor has a limit, which
-    /// is not allowed; or if the store cannot decide.
+    /// If the caller may use only some policies, because domains are not policies; if the first limits are still to
+    /// come; if a descriptor has a limit, which is not allowed; or if the store cannot decide.
     pub(crate) async fn decide(
         &self,
         caller: &Caller,
@@ -107,6 +112,9 @@ impl DomainEngine {
     ) -> Result<Response, NoDecision> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         caller.may_touch_all().map_err(NoDecision::OtherPolicy)?;
+        if self.awaits_limits() {
+            return Err(NoDecision::NoLimitsYet);
+        }
         let limited = request.descriptors.iter().position(|descriptor| descriptor.limit.is_some());
         if let Some(index) = limited.filter(|_| !self.caller_quotas) {
             self.invalid.fetch_add(1, Ordering::Relaxed);
@@ -185,7 +193,14 @@ impl DomainEngine {
             self.limiter.replace(domains);
             self.version.fetch_add(1, Ordering::Relaxed);
         }
+        // Release: a request that no longer waits sees these limits.
+        self.awaits_limits.store(false, Ordering::Release);
         differs
+    }
+
+    /// Returns whether the first limits are still to come.
+    pub(crate) fn awaits_limits(&self) -> bool {
+        self.awaits_limits.load(Ordering::Acquire)
     }
 
     /// Returns the limits that are live now.
@@ -198,7 +213,7 @@ impl DomainEngine {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Returns the folder of the files.
+    /// Returns the folder of the files, or the URL of the server that sends the limits.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }

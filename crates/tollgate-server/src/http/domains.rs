@@ -19,6 +19,7 @@ use crate::access::scope::Scope;
 use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::envoy::DomainEngine;
+use crate::metrics::XdsStatus;
 use crate::net::body;
 
 /// The path for decisions.
@@ -34,8 +35,11 @@ struct DomainsBody<'a> {
     version: u64,
     /// A hash of all live limits, the same for every process with the same ones.
     generation: String,
-    /// The folder that they are from.
+    /// The folder that they are from, or the URL of the server that sends them over xDS.
     source: &'a str,
+    /// The state of xDS; absent if the limits are from files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    xds: Option<XdsBody>,
     /// Why the files as last read are not live; absent if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_live: Option<NotLive>,
@@ -44,6 +48,23 @@ struct DomainsBody<'a> {
     reloads: Vec<ReloadBody>,
     /// In the order of their names.
     domains: Vec<DomainBody<'a>>,
+}
+
+/// The state of xDS.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Xds")]
+struct XdsBody {
+    connected: bool,
+    /// The server's version of the last update that was accepted; absent until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<Box<str>>,
+    /// When it was accepted, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted_at: Option<i64>,
+    /// How many updates were accepted.
+    accepted: u64,
+    /// How many updates were rejected.
+    rejected: u64,
 }
 
 /// A domain.
@@ -95,8 +116,9 @@ impl Edge {
         let (version, source) = (envoy.version(), envoy.source());
         let generation = live.generation().to_string();
         let (not_live, reloads) = (self.not_live(), self.last_reloads());
+        let xds = self.followed.xds.as_deref().map(XdsBody::new);
         let body =
-            DomainsBody { decides: "domains", version, generation, source, not_live, reloads, domains };
+            DomainsBody { decides: "domains", version, generation, source, xds, not_live, reloads, domains };
         Ok(reply::json(StatusCode::OK, &body))
     }
 
@@ -128,5 +150,14 @@ impl Edge {
             *reply.response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         }
         Ok(reply)
+    }
+}
+
+impl XdsBody {
+    fn new(status: &XdsStatus) -> Self {
+        let (version, accepted_at) =
+            status.last_accepted().map(|update| (update.version, update.at.as_unix_millis())).unzip();
+        let [(_, accepted), (_, rejected)] = status.updates();
+        Self { connected: status.is_connected(), version, accepted_at, accepted, rejected }
     }
 }

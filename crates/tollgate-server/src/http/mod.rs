@@ -54,8 +54,8 @@ use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::decider::Decider;
 use crate::decide::engine::DecisionEngine;
-use crate::live::reload::Reload;
-use crate::metrics::{Metrics, Scrape};
+use crate::live::rule_source::RuleSource;
+use crate::metrics::{Metrics, Scrape, XdsStatus};
 use crate::net::body;
 use crate::net::budget::Budget;
 use crate::net::drain::Phase;
@@ -63,13 +63,19 @@ use crate::net::resources::Resources;
 use crate::observe::log_gap::LogGap;
 use crate::store::{Servers, StoreState};
 
+/// Where the rules of the decider come from.
+pub(crate) struct FollowedRules {
+    pub(crate) source: RuleSource,
+    /// The state of xDS, if they come that way.
+    pub(crate) xds: Option<Arc<XdsStatus>>,
+}
+
 /// Answers the requests of all listeners.
 pub(crate) struct Edge {
     operations: Operations,
     listeners: Box<[Listener]>,
     decider: Arc<Decider>,
-    /// The files that the decider follows. `None` if flags are the policies.
-    reloads: Option<Arc<dyn Reload>>,
+    followed: FollowedRules,
     limit_headers: PolicyHeaders,
     named_headers: NamedHeaders,
     asking: CheckOptions,
@@ -85,7 +91,7 @@ impl Edge {
     pub(crate) fn new(
         listeners: &[Listener],
         decider: Arc<Decider>,
-        reloads: Option<Arc<dyn Reload>>,
+        followed: FollowedRules,
         asking: CheckOptions,
         resources: Resources,
         scrape: Scrape,
@@ -109,7 +115,7 @@ impl Edge {
             operations,
             listeners,
             decider,
-            reloads,
+            followed,
             limit_headers,
             named_headers,
             asking,
@@ -231,6 +237,9 @@ impl Edge {
         if self.phase.is_leaving() {
             return Err(Rejection::draining());
         }
+        if self.decider.awaits_limits() {
+            return Err(Rejection::no_limits_yet());
+        }
         let state = self.decider.store_state().await;
         if let StoreState::Fails(error) = &state
             && !self.decider.decides_in(&state)
@@ -250,12 +259,19 @@ impl Edge {
                 format!("ready; decided by on_store_failure ({words}): {}\n", cause(&error))
             }
         };
-        if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {
+        let FollowedRules { source, xds } = &self.followed;
+        if source.reloads().is_some_and(|reloads| reloads.failure().is_some()) {
             // Only administrators may see what is wrong with the file.
             text += &match self.decider.policies().map(|engine| engine.live().version()) {
                 Some(version) => format!("the policy file cannot be used: version {version} stays live\n"),
+                None if xds.is_some() => {
+                    "the limits over xDS cannot be used: the last valid ones stay live\n".to_owned()
+                }
                 None => "the files of limits cannot be used: the last valid ones stay live\n".to_owned(),
             };
+        }
+        if xds.as_ref().is_some_and(|xds| !xds.is_connected()) {
+            text += "the xDS server is not connected: the last limits stay live\n";
         }
         Ok(text)
     }

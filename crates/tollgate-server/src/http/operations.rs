@@ -70,7 +70,7 @@ const OF_A_HOLD: &[(StatusCode, &str)] = &[
     ),
 ];
 const OF_A_RELOAD: &[(StatusCode, &str)] = &[
-    (StatusCode::CONFLICT, "The limits come from flags, so there is no file to reload"),
+    (StatusCode::CONFLICT, "The limits come from flags or over xDS, so there is no file to reload"),
     (StatusCode::UNPROCESSABLE_ENTITY, "The file cannot be read or is invalid; nothing was changed"),
     (StatusCode::SERVICE_UNAVAILABLE, "The reload was cut short"),
 ];

@@ -14,7 +14,8 @@ use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
 use crate::live::cause::Cause;
 use crate::live::record::{ReloadOutcome, ReloadRecord};
-use crate::live::reload;
+use crate::live::reload::{self, Reload};
+use crate::live::rule_source::RuleSource;
 use crate::live::target::ReloadResult;
 use crate::net::body;
 use crate::request::json;
@@ -34,7 +35,7 @@ pub(super) struct NotLive {
 pub(super) struct ReloadBody {
     /// When it ended, in Unix milliseconds.
     at: i64,
-    /// Why the files were read: `watch`, `rename`, `interval`, `SIGHUP` or `request`.
+    /// Why the files were read: `watch`, `rename`, `interval`, `SIGHUP` or `request`; `xds` if the limits come over xDS.
     cause: &'static str,
     /// `replaced`, `unchanged` or `failed`.
     outcome: &'static str,
@@ -60,13 +61,13 @@ pub(super) struct ReloadReply {
 impl Edge {
     /// Returns why the file as last read is not live, if so.
     pub(super) fn not_live(&self) -> Option<NotLive> {
-        let (since, failure) = self.reloads.as_ref()?.state().failed()?;
+        let (since, failure) = self.followed.source.reloads()?.failed()?;
         Some(NotLive { since: since.as_unix_millis(), error: failure.to_string() })
     }
 
     /// Returns the last reloads, the latest one first.
     pub(super) fn last_reloads(&self) -> Vec<ReloadBody> {
-        let records = self.reloads.as_ref().map(|reloads| reloads.state().records());
+        let records = self.followed.source.reloads().map(|reloads| reloads.records());
         records.iter().flatten().map(|record| ReloadBody::new(record)).collect()
     }
 
@@ -80,12 +81,17 @@ impl Edge {
         if !body.is_empty() {
             let ReloadRequest {} = json::read(&body)?;
         }
-        let Some(reloads) = &self.reloads else {
-            return Err(Rejection::new(
-                RejectionKind::Conflict,
-                "the limits come from flags, so there is no file to reload",
-            ));
+        let detail = match &self.followed.source {
+            RuleSource::Files(reloads) => return Self::reload_files(reloads).await,
+            RuleSource::Flags => "the limits come from flags, so there is no file to reload",
+            RuleSource::Xds(_) => {
+                "the limits come over xDS, so there is no file to reload: the server sends each change by itself"
+            }
         };
+        Err(Rejection::new(RejectionKind::Conflict, detail))
+    }
+
+    async fn reload_files(reloads: &Arc<dyn Reload>) -> Result<Reply, Rejection> {
         let reloaded = reload::reload(Arc::clone(reloads), Cause::Request).await;
         let reloaded = reloaded
             .ok_or_else(|| Rejection::new(RejectionKind::Unavailable, "the reload was cut short"))?

@@ -1,6 +1,6 @@
-//! Why files are read again.
+//! Why content is read again.
 
-/// The reason for reading files again.
+/// The reason for reading content again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Something changed in the folder of a file.
@@ -13,6 +13,8 @@ pub(crate) enum Cause {
     Signal,
     /// An administrator.
     Request,
+    /// A management server sent it.
+    Xds,
 }
 
 impl Cause {
@@ -33,6 +35,7 @@ impl Cause {
             Self::Interval => "interval",
             Self::Signal => "SIGHUP",
             Self::Request => "request",
+            Self::Xds => "xds",
         }
     }
 }

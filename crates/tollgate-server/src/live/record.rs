@@ -114,7 +114,7 @@ impl ReloadState {
     }
 
     /// Notes that the source is as it was read last. Unless that was invalid, it matches the live content.
-    pub(super) fn found_in_step(&self) {
+    pub(crate) fn found_in_step(&self) {
         if self.failure().is_none() {
             *lock(&self.in_step) = Stopwatch::start();
         }

@@ -13,7 +13,7 @@ use super::cause::Cause;
 use super::record::{Changes, ReloadError, ReloadFailure, ReloadOutcome, ReloadRecord, ReloadState};
 use crate::observe::log_gap::LogGap;
 
-/// The time that one log line covers for requests to reload that change nothing.
+/// The time that one log line covers for requests to reload and updates that change nothing.
 pub(super) const REPEAT_GAP: Duration = Duration::from_secs(1);
 
 /// Something that is live, and can be replaced as a whole.
@@ -41,7 +41,7 @@ pub(crate) trait LiveTarget: Send + 'static {
 }
 
 /// A target, and the outcomes of its reloads.
-pub(super) struct Live<T> {
+pub(crate) struct Live<T> {
     pub(super) target: T,
     state: Arc<ReloadState>,
     repeat_logged: LogGap,
@@ -57,16 +57,16 @@ pub(crate) enum ReloadResult {
 }
 
 impl<T: LiveTarget> Live<T> {
-    pub(super) fn new(target: T) -> Self {
+    pub(crate) fn new(target: T) -> Self {
         Self { target, state: Arc::new(ReloadState::new()), repeat_logged: LogGap::default() }
     }
 
-    pub(super) const fn state(&self) -> &Arc<ReloadState> {
+    pub(crate) const fn state(&self) -> &Arc<ReloadState> {
         &self.state
     }
 
     /// Makes this content live, unless it is.
-    pub(super) fn replace(&mut self, content: T::Content, source: &str, cause: Cause) -> ReloadResult {
+    pub(crate) fn replace(&mut self, content: T::Content, source: &str, cause: Cause) -> ReloadResult {
         let changes = self.target.go_live(content, source);
         let version = self.target.version();
         let (outcome, reloaded) = match changes {
@@ -79,7 +79,7 @@ impl<T: LiveTarget> Live<T> {
     }
 
     /// Notes that new content is not valid, or cannot be read.
-    pub(super) fn fail(&mut self, error: impl Display, source: &str, cause: Cause) -> ReloadError {
+    pub(crate) fn fail(&mut self, error: impl Display, source: &str, cause: Cause) -> ReloadError {
         let failure = Arc::new(ReloadFailure::new(error.to_string()));
         // The watch reports every event in the folder, and the log may be written there. So an unreadable file is
         // logged once; otherwise each line would cause the next.
@@ -98,24 +98,28 @@ impl<T: LiveTarget> Live<T> {
     fn log(&self, record: &ReloadRecord, source: &str) {
         let (cause, version) = (record.cause.name(), record.version);
         let generation = self.target.generation().map(display);
+        let (file, server) = match record.cause {
+            Cause::Xds => (None, Some(source)),
+            _ => (Some(source), None),
+        };
         match &record.outcome {
             ReloadOutcome::Replaced(changes) => {
                 let changes = changes.joined("; ");
-                info!(file = source, cause, version, generation, changes, "{} are replaced", T::NAME);
+                info!(file, server, cause, version, generation, changes, "{} are replaced", T::NAME);
             }
             ReloadOutcome::Unchanged if self.may_repeat(record.cause) => {
-                info!(file = source, cause, version, generation, "{} are unchanged", T::NAME);
+                info!(file, server, cause, version, generation, "{} are unchanged", T::NAME);
             }
             ReloadOutcome::Unchanged => {}
             ReloadOutcome::Failed(failure) => {
-                error!(file = source, cause, version, generation, "{} stay as they are\n{failure}", T::NAME);
+                error!(file, server, cause, version, generation, "{} stay as they are\n{failure}", T::NAME);
             }
         }
     }
 
     /// Returns whether the log has room for a line that says the same as an earlier one. Otherwise, callers that may
-    /// reload could fill the log with requests.
+    /// reload could fill the log with requests, and a management server with updates.
     fn may_repeat(&self, cause: Cause) -> bool {
-        cause != Cause::Request || self.repeat_logged.passes(REPEAT_GAP)
+        !matches!(cause, Cause::Request | Cause::Xds) || self.repeat_logged.passes(REPEAT_GAP)
     }
 }

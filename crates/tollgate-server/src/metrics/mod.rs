@@ -15,6 +15,7 @@ mod snapshot;
 mod store;
 mod table;
 mod text;
+mod xds;
 
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub(crate) use self::snapshot::{
 };
 pub(crate) use self::store::StoreMetrics;
 pub(crate) use self::text::TextFormat;
+pub(crate) use self::xds::XdsStatus;
 
 /// Counters of the whole service.
 ///

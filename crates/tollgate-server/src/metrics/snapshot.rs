@@ -10,6 +10,7 @@ use tollgate_redis::StoreStatus;
 
 use super::Metrics;
 use super::store::StoreMetrics;
+use super::xds::{AcceptedUpdate, XdsStatus};
 use crate::access::principals::{Principals, SharedPrincipals};
 use crate::args::MetricAliases;
 use crate::live::record::ReloadState;
@@ -24,6 +25,7 @@ pub(crate) struct MetricSources {
     pub(crate) shared: Option<Arc<StoreMetrics>>,
     pub(crate) body_memory: FigureSource<BodyMemory>,
     pub(crate) tls: Option<FigureSource<TlsFigures>>,
+    pub(crate) xds: Option<Arc<XdsStatus>>,
     pub(crate) aliases: Option<MetricAliases>,
 }
 
@@ -41,6 +43,7 @@ pub(crate) struct Snapshot {
     pub(super) shared: Option<(Arc<StoreMetrics>, StoreStatus)>,
     pub(super) body_memory: BodyMemory,
     pub(super) tls: Option<TlsFigures>,
+    pub(super) xds: Option<(Arc<XdsStatus>, Option<AcceptedUpdate>)>,
     pub(super) aliases: Option<MetricAliases>,
 }
 
@@ -118,6 +121,7 @@ impl MetricSources {
             shared: self.shared.as_ref().map(|shared| (Arc::clone(shared), shared.status())),
             body_memory: (self.body_memory)(),
             tls: self.tls.as_ref().map(|tls| tls()),
+            xds: self.xds.as_ref().map(|xds| (Arc::clone(xds), xds.last_accepted())),
             aliases: self.aliases,
         }
     }

@@ -79,9 +79,11 @@ const METRICS: &[Metric] = &[
     gauge("tollgate_policies_version", "Version of the live policies, from 1", |snapshot| {
         Some(single(snapshot.policies.live.version()))
     }),
-    counter("tollgate_policies_reloads", "Reloads of the policy file, by outcome", |snapshot| {
-        Some(labelled("outcome", snapshot.policies.reloads.as_ref()?.counts()))
-    }),
+    counter(
+        "tollgate_policies_reloads",
+        "Reloads of the policies, from files or over xDS, by outcome",
+        |snapshot| Some(labelled("outcome", snapshot.policies.reloads.as_ref()?.counts())),
+    ),
     gauge(
         "tollgate_policies_in_step",
         "1 if the policy file as last read is live, 0 if it was invalid",
@@ -98,9 +100,39 @@ const METRICS: &[Metric] = &[
     ),
     counter(
         "tollgate_unknown_domain_checks",
-        "Requests to Envoy's service that were allowed because no file has their domain",
+        "Requests to Envoy's service that were allowed because their domain has no limits",
         |snapshot| Some(single(snapshot.envoy.as_ref()?.unknown_domains)),
     ),
+    gauge("tollgate_xds_connected", "1 if the xDS server is connected, else 0", |snapshot| {
+        Some(single(snapshot.xds.as_ref()?.0.is_connected()))
+    }),
+    counter(
+        "tollgate_xds_updates",
+        "Updates of the limits over xDS, by outcome: accepted (ACK) or rejected (NACK)",
+        |snapshot| Some(labelled("outcome", snapshot.xds.as_ref()?.0.updates())),
+    ),
+    gauge(
+        "tollgate_xds_accepted_timestamp",
+        "When the last update over xDS was accepted, in Unix time; absent until then",
+        |snapshot| {
+            let accepted = snapshot.xds.as_ref()?.1.as_ref();
+            Some(Box::new(
+                accepted.into_iter().map(|update| MetricSample::new([], update.at.as_unix_millis() / 1000)),
+            ))
+        },
+    )
+    .in_unit("seconds"),
+    Metric {
+        kind: FamilyKind::Info,
+        ..counter(
+            "tollgate_xds_version",
+            "The server's version of the last update that was accepted; absent until then",
+            |snapshot| {
+                let accepted = snapshot.xds.as_ref()?.1.as_ref();
+                Some(labelled("version", accepted.into_iter().map(|update| (&*update.version, true))))
+            },
+        )
+    },
     gauge(
         "tollgate_principal_last_used",
         "When a principal was last recognised, in Unix time; absent until then",

@@ -35,7 +35,7 @@ pub(super) fn figures(
     optional: OptionalParts,
 ) -> MetricSources {
     let OptionalParts { shared, principals, tls, aliases } = optional;
-    let reloads = rules.reloads.as_ref().map(|reloads| Arc::clone(reloads.state()));
+    let reloads = rules.source.reloads().cloned();
     // If domains decide, the metrics of policies are there and zero.
     let (decider, without_policies) = (Arc::clone(&rules.decider), Arc::<PolicySet>::default());
     let policies = move || PolicyFigures {
@@ -60,6 +60,7 @@ pub(super) fn figures(
         shared,
         body_memory: Box::new(body_memory),
         tls: tls.map(|(tls, reloads)| -> FigureSource<_> { Box::new(move || tls_figures(&tls, &reloads)) }),
+        xds: rules.xds.clone(),
         aliases,
     }
 }

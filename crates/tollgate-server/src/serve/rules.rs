@@ -8,22 +8,28 @@ use tracing::info;
 use super::announced_limits;
 use super::background::BackgroundTasks;
 use super::example::StartExample;
+use super::signals::hangup;
 use crate::decide::counting::CountingParts;
 use crate::decide::decider::Decider;
 use crate::decide::engine::DecisionEngine;
-use crate::decide::envoy::{DomainEngine, InitialDomains};
+use crate::decide::envoy::DomainEngine;
 use crate::decide::live_domains::LiveDomains;
 use crate::decide::live_policies::LivePolicies;
 use crate::http::Dialect;
-use crate::live::reload::{Reload, Reloads};
+use crate::live::reload::Reloads;
+use crate::live::rule_source::RuleSource;
+use crate::metrics::XdsStatus;
 use crate::observe::warning_log;
-use crate::settings::{InitialPolicies, InitialRules};
+use crate::settings::{DomainSource, InitialPolicies, InitialRules, SourcedDomains};
+use crate::xds::{XdsClient, XdsLimits};
 
 /// The rules of the service, in force.
 pub(super) struct Rules {
     pub(super) decider: Arc<Decider>,
-    /// The files that they follow; `None` if flags are the rules.
-    pub(super) reloads: Option<Arc<dyn Reload>>,
+    /// Where new ones come from.
+    pub(super) source: RuleSource,
+    /// The state of xDS, if they come that way.
+    pub(super) xds: Option<Arc<XdsStatus>>,
     /// A summary of the limits, for people.
     pub(super) summary: String,
     /// A command to try, if there is one.
@@ -62,13 +68,13 @@ impl Rules {
             .when_full(counting.when_full)
             .max_value_bytes(counting.max_attribute_bytes);
         let limiter = Arc::new(limiter);
-        let reloads = match file {
+        let source = match file {
             None => {
                 let warnings = warnings.iter().map(|warning| {
                     format!("policy `{}`: {} [{}]", warning.policy(), warning.kind(), warning.code())
                 });
                 warning_log::log_first(warnings, source, "correct these to see them");
-                None
+                RuleSource::Flags
             }
             Some(mut file) => {
                 file.log_warnings(&warnings);
@@ -77,25 +83,38 @@ impl Rules {
                 }
                 let reloads = Arc::new(Reloads::new(file, LivePolicies::new(Arc::clone(&limiter))));
                 background.follow(Arc::clone(&reloads))?;
-                Some(reloads as Arc<dyn Reload>)
+                RuleSource::Files(reloads)
             }
         };
         let engine = DecisionEngine::new(limiter, counting.when_full, Arc::clone(&counting.metrics));
-        Ok(Self { decider: Arc::new(Decider::Policies(engine)), reloads, summary, example })
+        Ok(Self { decider: Arc::new(Decider::Policies(engine)), source, xds: None, summary, example })
     }
 
     fn of_domains(
-        initial: InitialDomains,
+        domains: SourcedDomains,
         counting: &CountingParts,
         background: &mut BackgroundTasks,
     ) -> anyhow::Result<Self> {
+        let SourcedDomains { initial, source } = domains;
         let summary = initial.rule.clone();
-        let (engine, mut files) = DomainEngine::new(counting, initial);
-        let engine = Arc::new(engine);
-        files.log_warnings(&engine.live());
-        let reloads = Arc::new(Reloads::new(files, LiveDomains::new(Arc::clone(&engine))));
-        background.follow(Arc::clone(&reloads))?;
+        let engine = Arc::new(DomainEngine::new(counting, initial));
+        let target = LiveDomains::new(Arc::clone(&engine));
+        let (source, xds) = match source {
+            DomainSource::Files(mut files) => {
+                files.log_warnings(&engine.live());
+                let reloads = Arc::new(Reloads::new(files, target));
+                background.follow(Arc::clone(&reloads))?;
+                (RuleSource::Files(reloads), None)
+            }
+            DomainSource::Xds(settings) => {
+                let status = Arc::new(XdsStatus::new(engine.source()));
+                let limits = Arc::new(XdsLimits::new(target, settings.same_domain, Arc::clone(&status)));
+                let source = RuleSource::Xds(Arc::clone(limits.reloads()));
+                background.add(XdsClient::new(*settings, limits).follow(hangup()?));
+                (source, Some(status))
+            }
+        };
         let example = Some(StartExample::of_domains());
-        Ok(Self { decider: Arc::new(Decider::Domains(engine)), reloads: Some(reloads), summary, example })
+        Ok(Self { decider: Arc::new(Decider::Domains(engine)), source, xds, summary, example })
     }
 }

@@ -15,18 +15,20 @@ use tollgate::{Clock, ManualClock, MemoryStore, SystemClock};
 use tollgate_policy::{Policies, Warning, WhenFull};
 
 pub use self::error::SettingsError;
-use self::import::other_spring_variables;
+use self::import::{ImportError, other_spring_variables};
 use self::rules::{ResolvedRules, from_files, from_flags, from_import};
 use crate::access::listener::AllowedHosts;
 use crate::access::principals::{Principal, PrincipalFile};
 use crate::answer::trials_header::TrialsHeader;
 use crate::args::{AnswerSystem, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs};
+use crate::decide::domain_files::DomainFiles;
 use crate::decide::envoy::InitialDomains;
 use crate::decide::hold_seal::HoldSeal;
 use crate::decide::policy_files::PolicyFiles;
 use crate::http::{CheckOptions, Dialect};
 use crate::store::StoreSetup;
 use crate::tls::{ServerTls, TlsFiles, TlsReading};
+use crate::xds::XdsSettings;
 
 /// Everything that [`serve`](crate::serve) needs.
 #[derive(Debug)]
@@ -85,7 +87,21 @@ pub(crate) struct GrpcSettings {
 #[derive(Debug)]
 pub(crate) enum InitialRules {
     Policies(InitialPolicies),
-    Domains(InitialDomains),
+    Domains(SourcedDomains),
+}
+
+/// The limits of Envoy's service, and where the next ones come from.
+#[derive(Debug)]
+pub(crate) struct SourcedDomains {
+    pub(crate) initial: InitialDomains,
+    pub(crate) source: DomainSource,
+}
+
+/// Where limits of Envoy's service come from.
+#[derive(Debug)]
+pub(crate) enum DomainSource {
+    Files(DomainFiles),
+    Xds(Box<XdsSettings>),
 }
 
 /// The first policies, and their file.
@@ -109,6 +125,9 @@ impl Settings {
         let principals = args.tokens.as_deref().map(PrincipalFile::load);
         let principals = principals.transpose().map_err(SettingsError::Tokens)?;
         check_admin(&args)?;
+        if args.xds.is_some() && args.import.is_empty() {
+            return Err(ImportError::NeedlessXds.into());
+        }
         let ResolvedRules { rules, source, mut notes, store, dialect } = match args.config.as_slice() {
             [] if args.import.is_empty() => from_flags(&args)?,
             [] => from_import(&args)?,
@@ -124,6 +143,7 @@ impl Settings {
         if args.test_clock {
             check_test_clock(&args, store.is_some())?;
         }
+        let caller_quotas = caller_quotas(&args, &rules, &mut notes);
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &rules)?;
@@ -135,7 +155,7 @@ impl Settings {
             }
         }
         if let Some(layout) = store.as_ref().and_then(|store| store.layout.clone())
-            && args.caller_quotas
+            && caller_quotas
             && matches!(rules, InitialRules::Policies(_))
         {
             return Err(SettingsError::CallerQuotasUnderLayout(layout));
@@ -167,7 +187,7 @@ impl Settings {
             asking: CheckOptions {
                 dialect: dialect.map(Dialect::of),
                 hold_seal,
-                caller_quotas: args.caller_quotas,
+                caller_quotas,
                 trusted_proxies: args.trusted_proxies.iter().copied().collect(),
                 max_attribute_bytes: args.max_attribute_bytes.get(),
                 test_clock: args.test_clock.then(|| ManualClock::at(SystemClock.now())),
@@ -197,7 +217,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// Returns whether the service follows a file, so that SIGHUP reloads it.
+    /// Returns whether the service follows a file or a server, so that SIGHUP reloads it.
     pub(crate) const fn follows_files(&self) -> bool {
         let has_rules = match &self.rules {
             InitialRules::Policies(initial) => initial.file.is_some(),
@@ -235,6 +255,21 @@ fn check_test_clock(args: &ServeArgs, has_store: bool) -> Result<(), SettingsErr
         Some((flag, address)) => Err(SettingsError::OpenTestClock { flag, address }),
         None => Ok(()),
     }
+}
+
+/// Returns whether requests may bring limits. Envoy Gateway configures Envoy to send some, and its Envoys prove
+/// themselves by certificates.
+fn caller_quotas(args: &ServeArgs, rules: &InitialRules, notes: &mut Vec<String>) -> bool {
+    let is_xds = matches!(rules, InitialRules::Domains(SourcedDomains { source: DomainSource::Xds(_), .. }));
+    let by_default = is_xds && args.tls.tls_client_ca.is_some();
+    if by_default && args.caller_quotas.is_none() {
+        notes.push(
+            "limits come over xDS and clients show certificates, so they may send limits in descriptors: \
+             `--caller-quotas=false` refuses them"
+                .to_owned(),
+        );
+    }
+    args.caller_quotas.unwrap_or(by_default)
 }
 
 /// Checks that no flag is about paths that use policies.

@@ -10,7 +10,7 @@ use tollgate_redis::{AcrossSlots, KeyLayout};
 use super::error::SettingsError;
 use super::flags;
 use super::import::{Import, ImportedDomains, ImportedSettings};
-use super::{InitialPolicies, InitialRules};
+use super::{InitialPolicies, InitialRules, SourcedDomains};
 use crate::args::{self, AnswerSystem, Flag, MetricAliases, ServeArgs};
 use crate::decide::policy_files::PolicyFiles;
 use crate::store::fit::{StoreFit, StoreFlags};
@@ -46,7 +46,7 @@ pub(super) fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved
 }
 
 pub(super) fn from_flags(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
-    let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
+    let count_denied = if args.count_denied == Some(true) { CountDenied::Yes } else { CountDenied::No };
     let on_store_failure = on_store_failure(args)?.unwrap_or(OnStoreFailure::Open);
     let policies = flags::policies(
         args.limits.iter().flat_map(|limits| limits.0.clone()).collect(),
@@ -68,10 +68,14 @@ pub(super) fn from_flags(args: &ServeArgs) -> Result<ResolvedRules, SettingsErro
 
 /// Resolves the settings of another system. Flags override them.
 pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
-    let charging = if args.count_denied { ChargingMode::Each } else { ChargingMode::AllOrNothing };
-    let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?)? {
-        ImportedSettings::Policies(imported) => imported,
-        ImportedSettings::Domains(imported) => return from_domains(imported, args),
+    let charging = args.count_denied.map(|counts_denied| match counts_denied {
+        true => ChargingMode::Each,
+        false => ChargingMode::AllOrNothing,
+    });
+    let import = Import::new(&args.import, args.xds.clone())?;
+    let imported = match import.read(charging, on_store_failure(args)?)? {
+        ImportedSettings::Policies(imported) => *imported,
+        ImportedSettings::Domains(imported) => return from_domains(*imported, args),
     };
     let layout = args.store_args.keys.store_layout.as_ref().or(imported.layout.as_ref());
     let store = match (&args.store, &imported.store) {
@@ -97,7 +101,7 @@ pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsErr
 
 /// Resolves limits of Envoy's service, which decide instead of policies.
 fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
-    let ImportedDomains { mut initial, store, prefix, mut notes } = imported;
+    let ImportedDomains { mut initial, source: domain_source, store, prefix, mut notes } = imported;
     if args.metric_aliases != Some(MetricAliases::EnvoyRatelimit) {
         initial.settings.hits = None;
     }
@@ -136,9 +140,10 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedR
         (None, None) if is_theirs => store.with_prefix(String::new()),
         _ => store,
     });
-    let source = format!("environment and {}", initial.files.name()).into();
+    let source = format!("environment and {}", initial.source).into();
     let store = store.map(|store| store.across_slots(across_slots));
-    Ok(ResolvedRules { rules: InitialRules::Domains(initial), source, notes, store, dialect: None })
+    let rules = InitialRules::Domains(SourcedDomains { initial, source: domain_source });
+    Ok(ResolvedRules { rules, source, notes, store, dialect: None })
 }
 
 /// Returns the store if it can count all policies.

@@ -215,7 +215,7 @@ fn expect_exported(selectors: &[String], exported: &[String]) {
 }
 
 /// Returns the metrics of services with different flags, each with the flags that add metrics.
-pub(crate) fn scrapes() -> [(&'static str, String); 7] {
+pub(crate) fn scrapes() -> [(&'static str, String); 8] {
     let store = servers::Server::start(Software::Redis);
     [
         ("", text(Server::start(&["--limit", "5/1d"]).admin_get("/metrics"))),
@@ -224,6 +224,7 @@ pub(crate) fn scrapes() -> [(&'static str, String); 7] {
         ("--tokens", scrape_with_tokens()),
         ("--tls-cert", scrape_with_tls()),
         ("--import envoy-ratelimit", scrape_with_domains(&[])),
+        ("--xds", scrape_over_xds()),
         ("--metric-aliases envoy-ratelimit", scrape_with_domains(&["--metric-aliases", "envoy-ratelimit"])),
     ]
 }
@@ -263,6 +264,12 @@ fn scrape_with_domains(more: &[&str]) -> String {
     );
     let path = folder.root().to_str().expect("text");
     text(Server::start(&[&["--import", "envoy-ratelimit", path], more].concat()).admin_get("/metrics"))
+}
+
+/// The metrics of a service whose limits come over xDS. There is no server.
+fn scrape_over_xds() -> String {
+    let import = ["--import", "envoy-ratelimit", "--xds", "http://127.0.0.1:1"];
+    text(Server::start(&import).admin_get("/metrics"))
 }
 
 fn scrape_with_tls() -> String {

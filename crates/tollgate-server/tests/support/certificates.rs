@@ -1,5 +1,6 @@
 //! Certificates for a test: authorities, servers and clients.
 
+#![allow(dead_code, reason = "every test file uses a part of it")]
 #![allow(clippy::expect_used, reason = "this is a test")]
 
 use std::fs;

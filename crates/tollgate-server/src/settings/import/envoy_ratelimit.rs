@@ -1,23 +1,28 @@
 //! The environment and the files of [envoyproxy/ratelimit](https://github.com/envoyproxy/ratelimit).
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate::OnStoreFailure;
-use tollgate_envoy::{ChargingMode, HeaderNames, NearLimit, SameDomain, Settings};
+use tollgate_envoy::{ChargingMode, Domains, HeaderNames, NearLimit, SameDomain, Settings};
 use tollgate_policy::Sources;
 use tollgate_redis::StoreUrl;
 
-use super::ImportError;
-use crate::args::Secret;
+use super::envoy_variables::{EnvoyVariables, flag};
+use super::{ImportError, envoy_xds};
+use crate::args::{Secret, ServerUrl};
 use crate::decide::domain_files::{DomainFiles, summary};
 use crate::decide::envoy::InitialDomains;
+use crate::settings::DomainSource;
+use crate::xds::LimitsAtStart;
 
 /// The limits and settings of its files and its environment.
 #[derive(Debug)]
 pub(crate) struct ImportedDomains {
     pub(crate) initial: InitialDomains,
+    /// Where the next limits come from.
+    pub(crate) source: DomainSource,
     /// The server that holds its counters, if one is set.
     pub(crate) store: Option<Secret>,
     /// The prefix of its keys, if it is set.
@@ -26,19 +31,15 @@ pub(crate) struct ImportedDomains {
     pub(crate) notes: Vec<String>,
 }
 
-type EnvoyVariables<'a> = &'a dyn Fn(&str) -> Option<String>;
-
 /// Its variables that have no effect here, because a flag has that setting or Tollgate has no such setting. A name that
 /// ends in `_` means all variables that begin with it.
 const IGNORED: &[&str] = &[
     "BACKEND_TYPE",
-    "CONFIG_GRPC_XDS_",
     "DEBUG_",
     "DISABLE_STATS",
     "DOG_STATSD_",
     "EXPIRATION_JITTER_MAX_SECONDS",
     "EXTRA_TAGS",
-    "FORCE_START_WITHOUT_INITIAL_CONFIG",
     "GRPC_CLIENT_TLS_",
     "GRPC_HOST",
     "GRPC_MAX_CONNECTION_AGE",
@@ -73,33 +74,51 @@ const IGNORED: &[&str] = &[
     "USE_DOG_STATSD_MOGRIFIERS",
     "USE_PROMETHEUS",
     "USE_STATSD",
-    "XDS_CLIENT_",
 ];
 
-/// Reads the folder and the environment. `names` are the names of all variables that are set.
+/// Reads the environment, and the folder if limits do not come over xDS. `names` are the names of all variables that are
+/// set.
 ///
 /// # Errors
 ///
-/// If a file or the value of a variable is not valid, or a file cannot be read.
+/// If a file or the value of a variable is not valid, a file cannot be read, or there is not one source of limits.
 pub(super) fn read(
-    folder: &Path,
+    folder: Option<PathBuf>,
+    xds: Option<ServerUrl>,
     variables: EnvoyVariables<'_>,
     names: impl Iterator<Item = String>,
-    charging: ChargingMode,
+    charging: Option<ChargingMode>,
     failure: Option<OnStoreFailure>,
 ) -> Result<ImportedDomains, ImportError> {
     if variables("BACKEND_TYPE").is_some_and(|backend| backend != "redis") {
         let expected = "redis: counters are in memory or in Redis";
         return Err(ImportError::Variable { variable: "BACKEND_TYPE", expected, found: None });
     }
-    if variables("CONFIG_TYPE").is_some_and(|kind| kind != "FILE") {
-        let expected = "FILE, because limits over xDS (GRPC_XDS_SOTW, as Envoy Gateway sends them) are not supported yet: \
-                        unset it and write the limits into files, or use envoyproxy/ratelimit";
-        return Err(ImportError::Variable { variable: "CONFIG_TYPE", expected, found: None });
-    }
     let flag = |variable| flag(variables, variable);
     let same_domain = if flag("MERGE_DOMAIN_CONFIG")? { SameDomain::Merge } else { SameDomain::Refuse };
-    let (files, domains) = DomainFiles::load(folder.to_owned(), same_domain).map_err(ImportError::File)?;
+    let mut notes = Vec::new();
+    let ImportedLimits { rule, domains, name, source, charging } =
+        match (folder, envoy_xds::is_chosen(xds.as_ref(), variables)?) {
+            (Some(folder), None) => {
+                let charging = charging.unwrap_or(ChargingMode::AllOrNothing);
+                let limits = ImportedLimits::of_folder(folder, same_domain, charging)?;
+                notes.extend(limits.skipped_files());
+                limits
+            }
+            (None, Some(_)) => {
+                let limits = ImportedLimits::over_xds(xds, variables, same_domain, charging)?;
+                if charging.is_none() {
+                    notes.push(
+                    "limits come over xDS, where none can have `overdraft`, so denied requests count, as in \
+                         envoyproxy/ratelimit: `--count-denied=false` turns this off"
+                        .to_owned(),
+                );
+                }
+                limits
+            }
+            (Some(folder), Some(xds)) => return Err(ImportError::TwoSources { folder, xds }),
+            (None, None) => return Err(ImportError::NoLimits),
+        };
     let settings = Settings {
         charging,
         shadow_mode: flag("SHADOW_MODE")?,
@@ -112,13 +131,14 @@ pub(super) fn read(
     let store = store(variables)?;
     // envoyproxy/ratelimit answers its callers with an error.
     let on_store_failure = failure.unwrap_or(OnStoreFailure::Closed);
-    let mut notes = Vec::new();
     if store.is_none() {
         notes.push("REDIS_URL is not set: without `--store`, counters are in memory".to_owned());
     }
+    let is_over_xds = matches!(source, DomainSource::Xds(_));
     let is_ignored = |name: &String| {
         let mut known = IGNORED.iter();
         known.any(|known| name == known || known.ends_with('_') && name.starts_with(known))
+            || envoy_xds::is_variable(name) && !(is_over_xds && envoy_xds::is_read(name))
     };
     let mut ignored: Vec<String> = names.filter(is_ignored).collect();
     ignored.sort_unstable();
@@ -128,26 +148,75 @@ pub(super) fn read(
             ignored.join(", ")
         ));
     }
-    let skipped = skipped(folder);
-    if !skipped.is_empty() {
-        let folder = folder.display();
-        notes.push(format!(
-            "files of {folder} that are not read, because their names do not end in .yaml or .yml: {}",
-            skipped.join(", ")
-        ));
-    }
     Ok(ImportedDomains {
-        initial: InitialDomains {
-            rule: format!("{} of {}", summary(&domains), folder.display()),
-            domains,
-            files,
-            settings,
-            on_store_failure,
-        },
+        initial: InitialDomains { rule, domains, source: name, settings, on_store_failure },
+        source,
         store,
         prefix: variables("CACHE_KEY_PREFIX"),
         notes,
     })
+}
+
+/// Limits, and where they come from.
+struct ImportedLimits {
+    /// A summary of the limits, for people.
+    rule: String,
+    /// `None` if they are still to come.
+    domains: Option<Domains>,
+    /// The name of the source in messages.
+    name: Box<str>,
+    source: DomainSource,
+    charging: ChargingMode,
+}
+
+impl ImportedLimits {
+    fn of_folder(
+        folder: PathBuf,
+        same_domain: SameDomain,
+        charging: ChargingMode,
+    ) -> Result<Self, ImportError> {
+        let (files, domains) = DomainFiles::load(folder, same_domain).map_err(ImportError::File)?;
+        Ok(Self {
+            rule: format!("{} of {}", summary(&domains), files.name()),
+            domains: Some(domains),
+            name: files.name().into(),
+            source: DomainSource::Files(files),
+            charging,
+        })
+    }
+
+    fn over_xds(
+        server: Option<ServerUrl>,
+        variables: EnvoyVariables<'_>,
+        same_domain: SameDomain,
+        charging: Option<ChargingMode>,
+    ) -> Result<Self, ImportError> {
+        let xds = envoy_xds::read(server, variables, same_domain)?;
+        let domains = match xds.at_start {
+            LimitsAtStart::Awaited => None,
+            LimitsAtStart::None => Some(Domains::default()),
+        };
+        Ok(Self {
+            rule: format!("limits over xDS from {}", xds.server),
+            domains,
+            name: xds.server.to_string().into(),
+            source: DomainSource::Xds(Box::new(xds)),
+            // Its users charge after a response, and no field of xDS asks for `overdraft`.
+            charging: charging.unwrap_or(ChargingMode::Each),
+        })
+    }
+
+    /// Returns a note about files of the folder that are not read.
+    fn skipped_files(&self) -> Option<String> {
+        let folder = &self.name;
+        let skipped = skipped(Path::new(folder.as_ref()));
+        (!skipped.is_empty()).then(|| {
+            format!(
+                "files of {folder} that are not read, because their names do not end in .yaml or .yml: {}",
+                skipped.join(", ")
+            )
+        })
+    }
 }
 
 /// Returns the files of the folder that envoyproxy/ratelimit would read and this service does not; a few of them at
@@ -231,16 +300,6 @@ fn store(variables: EnvoyVariables<'_>) -> Result<Option<Secret>, ImportError> {
         });
     }
     Ok(Some(url.into()))
-}
-
-/// Reads a flag as Go does.
-fn flag(variables: EnvoyVariables<'_>, variable: &'static str) -> Result<bool, ImportError> {
-    let Some(text) = variables(variable) else { return Ok(false) };
-    match text.as_str() {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(ImportError::Variable { variable, expected: "true or false", found: Some(text.into()) }),
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //! the start with an error that shows what to do.
 
 mod envoy_ratelimit;
+mod envoy_variables;
+mod envoy_xds;
 mod rlaas;
 mod spring;
 mod valkey_env;
@@ -19,8 +21,7 @@ use tollgate_policy::{ConfigError, Policies, PolicyError, Printable};
 use tollgate_redis::KeyLayout;
 
 pub(crate) use self::envoy_ratelimit::ImportedDomains;
-use crate::args::AnswerSystem;
-use crate::args::Secret;
+use crate::args::{AnswerSystem, Flag, Secret, ServerUrl};
 
 /// The settings of another system, not yet read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,15 +30,20 @@ pub(crate) enum Import {
     Rlaas(PathBuf),
     /// The environment of user-rate-limit, the Valkey server.
     ValkeyEnv,
-    /// The environment of envoyproxy/ratelimit, and the folder of its files.
-    EnvoyRatelimit(PathBuf),
+    /// The environment of envoyproxy/ratelimit.
+    EnvoyRatelimit {
+        /// The folder of its files.
+        folder: Option<PathBuf>,
+        /// The management server that sends its limits instead, unless a variable names it.
+        xds: Option<ServerUrl>,
+    },
 }
 
 /// Settings of another system, as Tollgate understands them.
 #[derive(Debug)]
 pub(crate) enum ImportedSettings {
-    Policies(ImportedPolicies),
-    Domains(ImportedDomains),
+    Policies(Box<ImportedPolicies>),
+    Domains(Box<ImportedDomains>),
 }
 
 /// Policies, and the store in which they count.
@@ -61,8 +67,8 @@ pub(crate) struct ImportedPolicies {
 pub enum ImportError {
     /// The system is unknown, or its file is not named.
     #[error(
-        "{0}; expected `rlaas FILE`, its application.yaml, `envoy-ratelimit FOLDER`, or `valkey-env`; in TOLLGATE_IMPORT, \
-         `rlaas,FILE` and `envoy-ratelimit,FOLDER`"
+        "{0}; expected `rlaas FILE`, its application.yaml, `envoy-ratelimit FOLDER`, `envoy-ratelimit` alone for limits \
+         over xDS, or `valkey-env`; in TOLLGATE_IMPORT, `rlaas,FILE` and `envoy-ratelimit,FOLDER`"
     )]
     Unknown(Box<str>),
     /// The file cannot be read or is not valid.
@@ -81,6 +87,34 @@ pub enum ImportError {
         /// Its value; `None` if the value may hold a password.
         found: Option<Box<str>>,
     },
+    /// Neither files nor a management server have the limits.
+    #[error(
+        "`envoy-ratelimit` needs limits: name the folder of their files, or the server that sends them over xDS, with \
+         `--xds URL` or CONFIG_TYPE=GRPC_XDS_SOTW and CONFIG_GRPC_XDS_SERVER_URL"
+    )]
+    NoLimits,
+    /// A folder and a management server are named, and only one of them can have the limits.
+    #[error("limits come from the folder {} or over xDS ({xds}), but not from both: leave one out", folder.display())]
+    TwoSources {
+        /// The folder.
+        folder: PathBuf,
+        /// What asks for xDS.
+        xds: &'static str,
+    },
+    /// A management server for another system.
+    #[error("`{}` is only for `--import envoy-ratelimit`", Flag("--xds"))]
+    NeedlessXds,
+    /// Variables contradict each other.
+    #[error("{variable}: {conflict}")]
+    Conflict {
+        /// The name of a variable.
+        variable: &'static str,
+        /// What it contradicts.
+        conflict: &'static str,
+    },
+    /// The certificates for the management server cannot be used.
+    #[error("the certificates for the xDS server ({0}): {1}")]
+    XdsCertificates(&'static str, Box<str>),
     /// The settings do not make a valid policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -93,7 +127,7 @@ fn unknown(words: &[OsString]) -> ImportError {
     ImportError::Unknown(
         match system {
             "rlaas" => "`rlaas` needs one file".to_owned(),
-            "envoy-ratelimit" => "`envoy-ratelimit` needs one folder".to_owned(),
+            "envoy-ratelimit" => "`envoy-ratelimit` has one folder".to_owned(),
             "valkey-env" => "`valkey-env` has no file".to_owned(),
             other => format!("`{}` is not a system that can be imported", Printable(other)),
         }
@@ -111,22 +145,32 @@ impl Import {
     /// # Errors
     ///
     /// If they do not name a known system and, if it has one, its file.
-    pub(crate) fn new(words: &[OsString]) -> Result<Self, ImportError> {
-        match words {
+    pub(crate) fn new(words: &[OsString], xds: Option<ServerUrl>) -> Result<Self, ImportError> {
+        let import = match words {
             [system, file] if system == "rlaas" => Ok(Self::Rlaas(file.into())),
             [system] if system == "valkey-env" => Ok(Self::ValkeyEnv),
-            [system, folder] if system == "envoy-ratelimit" => Ok(Self::EnvoyRatelimit(folder.into())),
+            [system] if system == "envoy-ratelimit" => Ok(Self::envoy_ratelimit(None)),
+            [system, folder] if system == "envoy-ratelimit" => Ok(Self::envoy_ratelimit(Some(folder.into()))),
             // An environment variable is a single word.
             [both] => match both.to_str().and_then(|both| both.split_once(',')) {
                 Some(("rlaas", file)) => Ok(Self::Rlaas(file.into())),
-                Some(("envoy-ratelimit", folder)) => Ok(Self::EnvoyRatelimit(folder.into())),
+                Some(("envoy-ratelimit", folder)) => Ok(Self::envoy_ratelimit(Some(folder.into()))),
                 _ => Err(unknown(words)),
             },
             _ => Err(unknown(words)),
+        };
+        match (import?, xds) {
+            (Self::EnvoyRatelimit { folder, .. }, xds) => Ok(Self::EnvoyRatelimit { folder, xds }),
+            (import, None) => Ok(import),
+            (_, Some(_)) => Err(ImportError::NeedlessXds),
         }
     }
 
-    /// Reads the settings that the system would read. `failure` replaces the system's behaviour during an outage of the
+    const fn envoy_ratelimit(folder: Option<PathBuf>) -> Self {
+        Self::EnvoyRatelimit { folder, xds: None }
+    }
+
+    /// Reads the settings that the system would read. `charging` replaces its default, and `failure` the system's behaviour during an outage of the
     /// store.
     ///
     /// # Errors
@@ -134,16 +178,16 @@ impl Import {
     /// If a file cannot be read, or a setting is not valid.
     pub(crate) fn read(
         self,
-        charging: ChargingMode,
+        charging: Option<ChargingMode>,
         failure: Option<OnStoreFailure>,
     ) -> Result<ImportedSettings, ImportError> {
         match self {
-            Self::Rlaas(file) => rlaas::read(&file, failure).map(ImportedSettings::Policies),
-            Self::ValkeyEnv => valkey_env::read(&variable, failure).map(ImportedSettings::Policies),
-            Self::EnvoyRatelimit(folder) => {
+            Self::Rlaas(file) => Ok(ImportedSettings::Policies(rlaas::read(&file, failure)?.into())),
+            Self::ValkeyEnv => Ok(ImportedSettings::Policies(valkey_env::read(&variable, failure)?.into())),
+            Self::EnvoyRatelimit { folder, xds } => {
                 let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-                let domains = envoy_ratelimit::read(&folder, &variable, names, charging, failure)?;
-                Ok(ImportedSettings::Domains(domains))
+                let domains = envoy_ratelimit::read(folder, xds, &variable, names, charging, failure)?;
+                Ok(ImportedSettings::Domains(domains.into()))
             }
         }
     }

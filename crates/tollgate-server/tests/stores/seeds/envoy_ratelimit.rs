@@ -410,7 +410,7 @@ fn invalid_settings_stop_the_start() {
     assert!(said.contains("REDIS_URL: expected the name of the primary"), "{said}");
     // Envoy Gateway starts its service so. Tollgate started as well, and admitted everything.
     let said = refused(&[("CONFIG_TYPE", "GRPC_XDS_SOTW")], &import);
-    assert!(said.contains("CONFIG_TYPE: expected FILE, because limits over xDS (GRPC_XDS_SOTW"), "{said}");
+    assert!(said.contains("or over xDS (CONFIG_TYPE=GRPC_XDS_SOTW), but not from both"), "{said}");
     let said = refused(&[("NEAR_LIMIT_RATIO", "80%")], &import);
     assert!(said.contains("NEAR_LIMIT_RATIO: expected a number from 0 to 1, found `80%`"), "{said}");
     let said = refused(&[], &["--limit", "5/1d", "--metric-aliases", "envoy-ratelimit"]);
@@ -434,7 +434,9 @@ fn invalid_settings_stop_the_start() {
         said.contains("`--store-layout` cannot be used with the limits of envoyproxy/ratelimit"),
         "{said}"
     );
-    assert!(refused(&[], &["--import", "envoy-ratelimit"]).contains("`envoy-ratelimit FOLDER`"));
+    assert!(
+        refused(&[], &["--import", "envoy-ratelimit"]).contains("or the server that sends them over xDS")
+    );
 }
 
 /// Files with another extension were silently skipped.

@@ -270,7 +270,7 @@ fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
     let said = refused(&[], &["--import", "envoy-ratelimits", "folder"]);
     assert!(said.contains("`envoy-ratelimits` is not a system that can be imported; expected"), "{said}");
     let said = refused(&[], &["--import", "envoy-ratelimit"]);
-    assert!(said.contains("`envoy-ratelimit` needs one folder; expected"), "{said}");
+    assert!(said.contains("`envoy-ratelimit` needs limits: name the folder"), "{said}");
     let spaced = refused(&[("TOLLGATE_IMPORT", "rlaas application.yaml")], &[]);
     assert!(spaced.contains("in TOLLGATE_IMPORT, `rlaas,FILE`"), "{spaced}");
     let properties = written("application.properties", "rate-limiter.window-size=60\n");

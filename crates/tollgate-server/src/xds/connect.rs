@@ -1,0 +1,105 @@
+//! A connection to a management server: TCP, TLS if wanted, HTTP/2.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use socket2::{SockRef, TcpKeepalive};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tonic::body::Body;
+use tower_service::Service;
+
+use super::settings::XdsServer;
+use crate::net::protocol::ByteStream;
+
+/// The time for a connection to open.
+const OPEN_TIME: Duration = Duration::from_secs(10);
+
+/// The time between two pings. Servers in Go close connections with more pings than one in five minutes; TCP's own
+/// probes notice a dead server sooner.
+const PING_INTERVAL: Duration = Duration::from_secs(330);
+
+/// The time for the answer to a ping.
+const PING_TIME: Duration = Duration::from_secs(20);
+
+/// The pause before and between TCP's probes of a silent server.
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// An open connection, which ends when it is dropped.
+pub(super) struct XdsConnection {
+    requests: SendRequest<Body>,
+    driver: JoinHandle<()>,
+}
+
+/// A connection that did not open.
+#[derive(Debug, Error)]
+pub(super) enum ConnectError {
+    #[error("no connection opened within {OPEN_TIME:?}")]
+    Late,
+    #[error("the server cannot be reached")]
+    Unreachable(#[source] io::Error),
+    #[error("the TLS handshake failed")]
+    Handshake(#[source] io::Error),
+    #[error("the server does not speak HTTP/2")]
+    NotHttp2(#[source] hyper::Error),
+}
+
+/// Opens a connection.
+///
+/// # Errors
+///
+/// If the server cannot be reached, cannot prove its name, does not speak HTTP/2, or takes too long.
+pub(super) async fn open(server: &XdsServer) -> Result<XdsConnection, ConnectError> {
+    tokio::time::timeout(OPEN_TIME, open_some_time(server)).await.unwrap_or(Err(ConnectError::Late))
+}
+
+async fn open_some_time(server: &XdsServer) -> Result<XdsConnection, ConnectError> {
+    let stream = TcpStream::connect(server.authority.as_str()).await.map_err(ConnectError::Unreachable)?;
+    stream.set_nodelay(true).map_err(ConnectError::Unreachable)?;
+    let probes = TcpKeepalive::new().with_time(PROBE_INTERVAL).with_interval(PROBE_INTERVAL);
+    SockRef::from(&stream).set_tcp_keepalive(&probes).map_err(ConnectError::Unreachable)?;
+    let Some(certificates) = &server.certificates else { return speak_http2(stream).await };
+    let connector = TlsConnector::from(certificates.config());
+    let stream = connector.connect(certificates.server_name(), stream).await;
+    speak_http2(stream.map_err(ConnectError::Handshake)?).await
+}
+
+async fn speak_http2(stream: impl ByteStream) -> Result<XdsConnection, ConnectError> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIME);
+    let (requests, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(ConnectError::NotHttp2)?;
+    // Its error reaches the call as well.
+    let driver = tokio::spawn(async move { drop(connection.await) });
+    Ok(XdsConnection { requests, driver })
+}
+
+impl Drop for XdsConnection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Service<Request<Body>> for XdsConnection {
+    type Response = Response<Incoming>;
+
+    type Error = hyper::Error;
+
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, hyper::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.requests.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.requests.send_request(request))
+    }
+}

@@ -1,0 +1,195 @@
+//! What happens before the first limits, and without the server.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::ads::{Ads, users};
+use crate::certificates::{Authority, Identity};
+use crate::support::folder::Folder;
+use crate::support::{Server, until};
+use crate::{ask, command, start, start_with};
+
+#[test]
+fn without_limits_the_service_is_not_ready_and_decides_nothing() {
+    let ads = Ads::start();
+    let server = start(&ads, &[]);
+    ads.hear();
+    let states = || ["/readyz", "/healthcheck", "/healthz"].map(|path| server.get(path).status);
+    assert_eq!(states(), [503, 500, 200]);
+    assert_eq!(ask(&server, "shop", "alice"), 503);
+    // An invalid update is none.
+    ads.publish_invalid("1", &[users("", 1)]);
+    assert_eq!(states(), [503, 500, 200]);
+    // Without limits is a configuration, too.
+    ads.publish_valid("2", &[]);
+    assert_eq!(states(), [200; 3]);
+    assert_eq!(ask(&server, "shop", "alice"), 200);
+}
+
+#[test]
+fn the_service_can_start_without_limits_and_admit_everything() {
+    let address = Ads::start().address;
+    let server = {
+        let url = format!("http://{address}");
+        let command = command(&[("FORCE_START_WITHOUT_INITIAL_CONFIG", "true")]);
+        Server::start_by(command, &["--import", "envoy-ratelimit", "--xds", &url])
+    };
+    assert_eq!(["/readyz", "/healthcheck"].map(|path| server.get(path).status), [200; 2]);
+    assert_eq!(ask(&server, "shop", "alice"), 200);
+    assert_eq!(server.metric("tollgate_xds_connected"), Some(0.0));
+    assert_eq!(server.metric("tollgate_unknown_domain_checks_total"), Some(1.0));
+    // The server comes later.
+    let ads = Ads::start_at(address, None);
+    ads.hear();
+    ads.publish_valid("1", &[users("shop", 1)]);
+    assert_eq!([0; 2].map(|_| ask(&server, "shop", "alice")), [200, 429]);
+}
+
+#[test]
+fn the_last_limits_stay_while_the_server_is_away() {
+    let ads = Ads::start();
+    let server = start(&ads, &[]);
+    ads.hear();
+    ads.publish_valid("7", &[users("shop", 1)]);
+    assert_eq!([0; 2].map(|_| ask(&server, "shop", "alice")), [200, 429]);
+    for lose in [Ads::end_stream, Ads::cut] {
+        lose(&ads);
+        // Another server may use the same version for other limits, so the client does not name its own.
+        let again = ads.hear();
+        assert_eq!((again.version_info.as_str(), again.response_nonce.as_str()), ("", ""));
+        assert_eq!(ask(&server, "shop", "alice"), 429);
+    }
+    let address = ads.address;
+    drop(ads);
+    until("it notices", || server.metric("tollgate_xds_connected") == Some(0.0));
+    assert_eq!(ask(&server, "shop", "alice"), 429);
+    let ready = server.get("/readyz");
+    assert_eq!(ready.status, 200);
+    assert!(String::from_utf8(ready.body).unwrap().contains("the xDS server is not connected"));
+    let ads = Ads::start_at(address, None);
+    ads.hear();
+    ads.publish_valid("7", &[users("shop", 50)]);
+    assert_eq!(ask(&server, "shop", "alice"), 200);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("no connection to the xDS server: the last limits stay live"), "{log}");
+}
+
+#[test]
+fn a_signal_makes_it_connect_again() {
+    let ads = Ads::start();
+    let server = start(&ads, &[]);
+    ads.hear();
+    ads.publish_valid("1", &[users("shop", 1)]);
+    server.signal("HUP");
+    assert_eq!(ads.hear().version_info, "");
+    assert_eq!(ask(&server, "shop", "alice"), 200);
+}
+
+#[test]
+fn a_response_that_is_too_large_changes_nothing() {
+    let ads = Ads::start();
+    let server = start_with(&[("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "1000")], &ads, &[]);
+    ads.hear();
+    ads.publish_valid("1", &[users("shop", 1)]);
+    ads.publish("2", &[users(&"long".repeat(250), 1)]);
+    // It cannot be answered, so another stream follows.
+    assert_eq!(ads.hear().version_info, "");
+    assert_eq!([0; 2].map(|_| ask(&server, "shop", "alice")), [200, 429]);
+    assert_eq!(server.metric("tollgate_xds_updates_total{outcome=\"rejected\"}"), Some(1.0));
+    let live = server.admin_get("/v1/policies").json();
+    let error = live["not_live"]["error"].as_str().unwrap();
+    assert!(error.contains("1000") && error.contains("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"), "{error}");
+    ads.publish_valid("3", &[users("shop", 2)]);
+}
+
+/// The client proves itself and demands a proof, and follows both when their files change.
+#[test]
+fn certificates_are_followed() {
+    let folder = Folder::new();
+    let root = folder.root();
+    let (authority, other) = (Authority::new(root, "authority"), Authority::new(root, "other"));
+    let identity = authority.server(root, "control-plane");
+    let client = authority.issue(root, "limiter", |_| {});
+    let ads = Ads::start_tls(&identity, &authority);
+    let path = |name: &str| folder.path(name);
+    let install = |authority: &Authority, Identity { certificate, key }: &Identity| {
+        // As secrets of Kubernetes are mounted: a link to a folder is swapped.
+        let fresh = root.join("certs.new");
+        let _ = fs::remove_dir_all(&fresh);
+        fs::create_dir(&fresh).unwrap();
+        fs::copy(&authority.file, fresh.join("ca.crt")).unwrap();
+        fs::copy(certificate, fresh.join("tls.crt")).unwrap();
+        fs::copy(key, fresh.join("tls.key")).unwrap();
+        let _ = fs::remove_dir_all(root.join("certs"));
+        fs::rename(&fresh, root.join("certs")).unwrap();
+    };
+    install(&authority, &client);
+    let (ca, certificate, key) = (path("certs/ca.crt"), path("certs/tls.crt"), path("certs/tls.key"));
+    let variables = [
+        ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", ca.as_str()),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", &certificate),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", &key),
+    ];
+    let url = format!("https://localhost:{}", ads.address.port());
+    let arguments = ["--import", "envoy-ratelimit", "--xds", &url];
+    let server = Server::start_by(command(&variables), &arguments);
+    ads.hear();
+    ads.publish_valid("1", &[users("shop", 1)]);
+
+    // A renewed certificate is shown by a new connection, although the old one still works.
+    install(&authority, &authority.issue(root, "limiter", |_| {}));
+    assert_eq!(ads.hear().version_info, "");
+    ads.publish_valid("2", &[users("shop", 2)]);
+
+    // A server that proves nothing gets no request, and changes nothing.
+    install(&other, &client);
+    until("it notices", || server.metric("tollgate_xds_connected") == Some(0.0));
+    assert!(ads.hears_nothing(Duration::from_secs(1)));
+    assert_eq!([0; 3].map(|_| ask(&server, "shop", "alice")), [200, 200, 429]);
+    install(&authority, &client);
+    ads.hear();
+    ads.publish_valid("3", &[users("shop", 3)]);
+
+    // A client that the server refuses.
+    install(&authority, &other.issue(root, "stranger", |_| {}));
+    until("it notices", || server.metric("tollgate_xds_connected") == Some(0.0));
+    install(&authority, &client);
+    ads.hear();
+    ads.publish_valid("4", &[users("shop", 4)]);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("UnknownIssuer"), "{log}");
+}
+
+#[test]
+fn the_name_of_the_server_is_verified() {
+    let folder = Folder::new();
+    let root = folder.root();
+    let authority = Authority::new(root, "authority");
+    let client = authority.issue(root, "limiter", |_| {});
+    let identity = authority.issue(root, "control-plane", |params| {
+        params.subject_alt_names = vec![rcgen::SanType::DnsName("envoy-gateway".try_into().expect("a name"))];
+    });
+    let ads = Ads::start_tls(&identity, &authority);
+    let address = ads.address.to_string();
+    let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let (ca, certificate, key) = (text(&authority.file), text(&client.certificate), text(&client.key));
+    let variables = [
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("CONFIG_GRPC_XDS_SERVER_URL", address.as_str()),
+        ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+        ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", &ca),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", &certificate),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", &key),
+    ];
+    let server = Server::start_by(command(&variables), &["--import", "envoy-ratelimit"]);
+    assert!(ads.hears_nothing(Duration::from_secs(1)));
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("not valid for name") || log.contains("NotValidForName"), "{log}");
+
+    let named = [&variables[..], &[("CONFIG_GRPC_XDS_SERVER_TLS_SAN", "envoy-gateway")]].concat();
+    let _server = Server::start_by(command(&named), &["--import", "envoy-ratelimit"]);
+    ads.hear();
+}
