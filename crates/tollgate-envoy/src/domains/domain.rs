@@ -73,8 +73,11 @@ impl Domain {
             self.warnings.extend(warning::of(&raw));
             let rule = Rule::of(&raw, |limit, unit| self.quota(limit, unit), problems);
             let RawDescriptor { key, value, descriptors, share_threshold, value_to_metric, .. } = raw;
-            let Some(key) = key.filter(|key| is_key(key.at, &key.value.0, problems)) else { continue };
-            let (key, value) = (key.value.0, value.map_or_else(Box::default, |value| value.value.0));
+            let value = value.map_or_else(Box::default, |value| value.value.0);
+            let Some(key) = key.filter(|key| is_key(key.at, &key.value.0, &value, problems)) else {
+                continue;
+            };
+            let key = key.value.0;
             if let Some(first) = seen.get(&(key.clone(), value.clone())) {
                 let first = origin.seen_from(at, *first);
                 let key = if value.is_empty() { key } else { format!("{key}: {value}").into() };
@@ -163,11 +166,15 @@ impl Domain {
     }
 }
 
-fn is_key(at: Position, key: &str, problems: &mut Problems) -> bool {
+/// Returns whether a descriptor may have this key with this value.
+///
+/// Envoy Gateway names a route without a hostname by a text that ends in `/*`, as key and as value. Nothing but its own
+/// entry can have that key, so the `*` means itself. Elsewhere it is a wildcard in envoyproxy/ratelimit.
+fn is_key(at: Position, key: &str, value: &str, problems: &mut Problems) -> bool {
     let problem = if key.is_empty() {
         "the key of a descriptor is empty"
-    } else if key.contains('*') {
-        "a key has no `*`: wildcards are for values"
+    } else if key.contains('*') && key != value {
+        "a key has a `*` only if its value is the same text: wildcards are for values"
     } else {
         return true;
     };

@@ -285,6 +285,26 @@ fn an_unlimited_descriptor_stays_unlimited_if_another_limit_replaces_it() {
     assert_eq!(response.statuses[0], Status::UNLIMITED);
 }
 
+/// Envoy Gateway names routes without a hostname so. Its limits were refused.
+#[test]
+fn a_key_with_a_star_stands_for_itself() {
+    let text = "{ domain: d, descriptors: [
+        { key: shop/*, value: shop/*, rate_limit: { unit: day, requests_per_unit: 1 } },
+        { key: shop/eu, value: shop/eu, rate_limit: { unit: day, requests_per_unit: 9 } },
+    ] }";
+    let domains = Domains::parse(&Sources::of("d.yaml", text), SameDomain::Refuse).unwrap();
+    let limiter = EnvoyLimiter::new(MemoryStore::builder().build(), domains, Settings::default());
+    let decide = |key: &str| {
+        let descriptors = [Descriptor::new([(key, key)])].into_iter().collect();
+        let response =
+            block_on(limiter.decide(&Request { domain: "d", descriptors, hits_addend: 0 })).unwrap();
+        let status = &response.statuses[0];
+        (status.code, status.current_limit.as_ref().map(|limit| limit.requests_per_unit))
+    };
+    assert_eq!([decide("shop/*"), decide("shop/*")], [(Code::Ok, Some(1)), (Code::OverLimit, Some(1))]);
+    assert_eq!([decide("shop/eu"), decide("shop/us")], [(Code::Ok, Some(9)), (Code::Ok, None)]);
+}
+
 /// These were 400, and envoyproxy/ratelimit answers them.
 #[test]
 fn descriptors_without_entries_or_keys_have_no_limit() {
