@@ -78,10 +78,12 @@ impl HoldStates {
         Self { place, ..self }
     }
 
-    /// Marks the answer to a step that was taken before: these are its states then.
+    /// Marks the answer to a step that was taken before: these are its states then. The first answer had the expired
+    /// units.
     #[must_use]
     pub fn repeated(self) -> Self {
-        Self { is_repeated: true, ..self }
+        let in_flight = self.in_flight.iter().map(|state| state.with_expired(0)).collect();
+        Self { in_flight, is_repeated: true, ..self }
     }
 
     /// Returns a state for each limit in flight, in their order.

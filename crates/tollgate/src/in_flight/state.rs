@@ -9,6 +9,7 @@ pub struct InFlightState {
     limit: u32,
     live: u32,
     units: u32,
+    expired: u32,
     reason: Option<Reason>,
 }
 
@@ -26,13 +27,19 @@ impl InFlightState {
         } else {
             None
         };
-        Self { limit, live, units: 0, reason }
+        Self { limit, live, units: 0, expired: 0, reason }
     }
 
     /// Returns the state with so many more live units, which the step has taken.
     #[must_use]
     pub const fn taken(self, units: u32) -> Self {
         Self { live: self.live.saturating_add(units), units, ..self }
+    }
+
+    /// Returns the state of a step that found so many [expired units](Self::expired).
+    #[must_use]
+    pub const fn with_expired(self, expired: u32) -> Self {
+        Self { expired, ..self }
     }
 
     /// Returns the state with another reason, or none.
@@ -63,6 +70,17 @@ impl InFlightState {
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.units
+    }
+
+    /// Returns how many units the step found expired: their holds ended at the end of their life, because nobody settled
+    /// or renewed them. Each unit is in one answer at most, and in none if that answer is lost.
+    ///
+    /// Only a step that takes or denies units of a hold with an [id](crate::HoldId) finds any. A store in memory finds those
+    /// of all keys of the policy. Redis finds those of the key, and loses those of a key that nobody asks for within a
+    /// second after its last unit has ended, and what a reset removes.
+    #[must_use]
+    pub const fn expired(&self) -> u32 {
+        self.expired
     }
 
     /// Returns why there was no room, if there was none.

@@ -3,7 +3,7 @@
 //! They are in one map under one lock, with a queue of their ends, and count against the cap of the table. Whoever has
 //! locked the map may lock live units and then the table, and nobody locks it after those.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -15,9 +15,14 @@ use super::live::LivePart;
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::Timestamp;
 use crate::hold::{HoldId, HoldLength, HoldStates, HoldTerms, SettledStates};
+use crate::in_flight::PolicyInFlight;
 
 /// How long the id of a settled hold is remembered, unless its length is shorter.
 const REMEMBERED: Duration = Duration::from_secs(10);
+
+/// Expired units of so many policies wait to be reported. Policies in files are fewer; callers that bring their own limits
+/// may name any number.
+const MOST_REPORTED: usize = 4_096;
 
 /// The ids of a store.
 #[derive(Default)]
@@ -41,8 +46,21 @@ pub(super) struct IdMap {
     holds: HashMap<HoldId, Box<StoredHold>>,
     /// The ends of all of them.
     ends: BTreeSet<(Timestamp, HoldId)>,
+    /// By policy, units in flight that have expired, and that no answer has reported yet.
+    expired_units: BTreeMap<PolicyDigest, u32>,
     /// The reading of this step.
     now: Timestamp,
+}
+
+/// A digest of the name of a policy that has a limit in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PolicyDigest(u64);
+
+/// Units in flight of a hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HoldUnits {
+    pub(super) part: LivePart,
+    pub(super) policy: PolicyDigest,
 }
 
 /// What is remembered for an id.
@@ -60,7 +78,7 @@ pub(super) struct StoredHold {
 pub(super) enum HoldPhase {
     Live {
         /// Its units in flight.
-        units: SmallVec<[LivePart; 1]>,
+        units: SmallVec<[HoldUnits; 1]>,
         /// The answer to its reservation.
         admitted: HoldStates,
     },
@@ -79,6 +97,13 @@ pub(super) enum HoldPhase {
 pub(super) fn places(terms: &HoldTerms<'_>) -> usize {
     let parts = terms.in_flight().len() + terms.charges().len();
     12 + 5 * parts.saturating_sub(1)
+}
+
+impl PolicyDigest {
+    #[expect(clippy::cast_possible_truncation, reason = "every half of a digest is one")]
+    pub(super) const fn of(in_flight: &PolicyInFlight) -> Self {
+        Self(in_flight.scope_digest() as u64)
+    }
 }
 
 impl HoldIds {
@@ -134,6 +159,20 @@ impl IdMap {
         let hold = self.holds.remove(&id);
         shrink(&mut self.holds);
         hold.map(|hold| *hold)
+    }
+
+    /// Adds expired units to those that an answer will report.
+    pub(super) fn add_expired_units(&mut self, HoldUnits { part, policy }: HoldUnits) {
+        let units = self.expired_units.entry(policy).or_default();
+        *units = units.saturating_add(part.units());
+        if self.expired_units.len() > MOST_REPORTED {
+            self.expired_units.pop_first();
+        }
+    }
+
+    /// Returns how many units of a policy have expired since an answer has last reported some. This answer does.
+    pub(super) fn take_expired_units(&mut self, policy: PolicyDigest) -> u32 {
+        self.expired_units.remove(&policy).unwrap_or(0)
     }
 
     pub(super) fn get(&self, id: HoldId) -> Option<&StoredHold> {

@@ -6,8 +6,8 @@
 use smallvec::SmallVec;
 
 use super::fingerprint::Fingerprint;
-use super::hold_ids::{HoldPhase, IdGuard, IdMap, StoredHold, places};
-use super::live::{LiveGuards, LivePart, PLACES};
+use super::hold_ids::{HoldPhase, HoldUnits, IdGuard, IdMap, PolicyDigest, StoredHold, places};
+use super::live::{LiveGuards, PLACES};
 use super::locked::Needs;
 use super::steps::Inner;
 use super::table::Table;
@@ -64,7 +64,14 @@ impl<C: Clock> Inner<C> {
             were_due = true;
             if let HoldPhase::Live { units, .. } = phase {
                 self.table.hold_ids.note_expired();
-                self.free(&mut self.lock_units(&units), &units);
+                let mut guards = self.lock_units(&units);
+                for held in &units {
+                    // A reset has forgotten the others.
+                    if guards.of(held.part.fingerprint()).has(held.part) {
+                        ids.add_expired_units(*held);
+                    }
+                }
+                self.free(&mut guards, &units);
             }
             self.table.give_back_counters(places);
         }
@@ -90,15 +97,15 @@ impl<C: Clock> Inner<C> {
         if !units.has_room() {
             // The maps stay locked meanwhile: nobody takes or frees units of these keys.
             let charged = self.deny(charges);
-            return Ok(HoldAnswer::Decided(HoldStates::new(units.states(), charged)));
+            return Ok(HoldAnswer::Decided(HoldStates::new(units.reported(ids), charged)));
         }
         let places = places(terms);
         let charged = self.charge_with_places(charges, units.places() + places)?;
         if !charged.is_admitted() {
-            return Ok(HoldAnswer::Decided(HoldStates::new(units.states(), charged)));
+            return Ok(HoldAnswer::Decided(HoldStates::new(units.reported(ids), charged)));
         }
         let parts = units.take();
-        let admitted = HoldStates::new(units.states(), charged);
+        let admitted = HoldStates::new(units.reported(ids), charged);
         drop(units);
         let phase = HoldPhase::Live { units: parts, admitted: admitted.clone() };
         ids.insert(terms, binding, places, phase);
@@ -124,7 +131,7 @@ impl<C: Clock> Inner<C> {
             Err(answer) => return answer,
         };
         let mut guards = self.lock_units(&units);
-        let are_live = units.iter().all(|part| guards.of(part.fingerprint()).has(*part));
+        let are_live = units.iter().all(|held| guards.of(held.part.fingerprint()).has(held.part));
         // Its charges live on, and so do its other units.
         ids.renew(terms.id(), terms.length());
         if are_live { HoldAnswer::Renewed { left: terms.length().duration() } } else { HoldAnswer::Lost }
@@ -214,12 +221,12 @@ impl<C: Clock> Inner<C> {
         digest(&bytes)
     }
 
-    fn lock_units(&self, units: &[LivePart]) -> LiveGuards<'_> {
-        self.table.live.lock_all(units.iter().map(LivePart::fingerprint))
+    fn lock_units(&self, units: &[HoldUnits]) -> LiveGuards<'_> {
+        self.table.live.lock_all(units.iter().map(|held| held.part.fingerprint()))
     }
 
-    fn free(&self, guards: &mut LiveGuards<'_>, units: &[LivePart]) {
-        for part in units {
+    fn free(&self, guards: &mut LiveGuards<'_>, units: &[HoldUnits]) {
+        for HoldUnits { part, .. } in units {
             if guards.of(part.fingerprint()).free(*part) {
                 self.table.give_back_counters(PLACES);
             }
@@ -285,11 +292,12 @@ impl<'a> LockedUnits<'a> {
     }
 
     /// Takes the units, for which there is room.
-    fn take(&mut self) -> SmallVec<[LivePart; 1]> {
+    fn take(&mut self) -> SmallVec<[HoldUnits; 1]> {
         let mut taken = SmallVec::new();
         for ((asked, key), state) in self.asked.iter().zip(&self.keys).zip(&mut self.states) {
             if asked.units() > 0 {
-                taken.push(self.guards.of(*key).add(*key, asked.units()));
+                let part = self.guards.of(*key).add(*key, asked.units());
+                taken.push(HoldUnits { part, policy: PolicyDigest::of(asked.in_flight()) });
                 *state = state.taken(asked.units());
             }
         }
@@ -298,5 +306,12 @@ impl<'a> LockedUnits<'a> {
 
     fn states(&self) -> PerQuota<InFlightState> {
         self.states.iter().copied().collect()
+    }
+
+    /// Returns the states, with the units of their policies that have expired. No other answer reports those.
+    fn reported(&self, ids: &mut IdMap) -> PerQuota<InFlightState> {
+        let policies = self.asked.iter().map(|asked| PolicyDigest::of(asked.in_flight()));
+        let each = self.states.iter().zip(policies);
+        each.map(|(state, policy)| state.with_expired(ids.take_expired_units(policy))).collect()
     }
 }

@@ -88,6 +88,10 @@ impl LivePart {
     pub(super) const fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
+
+    pub(super) const fn units(&self) -> u32 {
+        self.units
+    }
 }
 
 impl LiveMap {

@@ -57,8 +57,11 @@ pub(super) enum HoldReply {
 }
 
 impl HoldReply {
-    /// The answer to a repetition.
+    /// The answer to a repetition: only the first one reports expired units.
     pub(super) fn repeated(mut self) -> Self {
+        if let Self::Decided { in_flight, .. } = &mut self {
+            in_flight.iter_mut().for_each(|units| units.expired = 0);
+        }
         if let Self::Decided { is_repeated, .. } | Self::Settled { is_repeated, .. } = &mut self {
             *is_repeated = true;
         }
@@ -71,6 +74,7 @@ impl HoldReply {
 pub(super) struct UnitsReply {
     pub(super) live: u32,
     pub(super) units: u32,
+    pub(super) expired: u32,
     pub(super) is_exceeded: bool,
     pub(super) can_never_pass: bool,
 }

@@ -18,6 +18,8 @@ pub(super) struct HoldLedger<'a> {
     holds: BTreeMap<usize, KnownHold>,
     /// By a number of their own: policy, key and units.
     live: BTreeMap<u64, (usize, usize, u32)>,
+    /// By policy: units that have expired since an answer has reported some.
+    expired: BTreeMap<usize, u32>,
     next: u64,
     /// The guards by their numbers, with those of their units.
     guards: BTreeMap<u64, u64>,
@@ -53,6 +55,7 @@ impl<'a> HoldLedger<'a> {
             world,
             holds: BTreeMap::new(),
             live: BTreeMap::new(),
+            expired: BTreeMap::new(),
             next: 0,
             guards: BTreeMap::new(),
             windows: BTreeMap::new(),
@@ -148,7 +151,9 @@ impl<'a> HoldLedger<'a> {
             self.holds.iter().filter(|(_, hold)| hold.end <= steady).map(|(id, _)| *id).collect();
         for id in due {
             let units = self.holds.remove(&id).map(|hold| hold.units).unwrap_or_default();
-            self.live.retain(|number, _| !units.contains(number));
+            for (policy, _, units) in units.iter().filter_map(|number| self.live.remove(number)) {
+                *self.expired.entry(policy).or_default() += units;
+            }
         }
     }
 
@@ -181,6 +186,11 @@ impl<'a> HoldLedger<'a> {
             return Err("no decision".into());
         };
         let only_asks = !ask.limits.is_empty() && ask.units == 0;
+        if !only_asks && *reply != HoldReply::Full {
+            for (limit, state) in ask.limits.iter().zip(&mut in_flight) {
+                state.expired = self.expired.remove(&self.world.limits[*limit].policy).unwrap_or(0);
+            }
+        }
         if admits && !only_asks && *reply != HoldReply::Full {
             let units = self.take(ask, &mut in_flight);
             self.charge(ask, &mut charged);
@@ -292,7 +302,7 @@ impl<'a> HoldLedger<'a> {
             let (live, asked) = (self.live_units(terms.policy, ask.key), ask.units.max(1));
             let can_never_pass = asked > terms.limit.min(MOST_UNITS);
             let is_exceeded = !can_never_pass && live + asked > terms.limit;
-            UnitsReply { live, units: 0, is_exceeded, can_never_pass }
+            UnitsReply { live, units: 0, expired: 0, is_exceeded, can_never_pass }
         });
         let charged = ask.quotas.iter().map(|quota| {
             let used = self.used(*quota, ask.key);

@@ -276,6 +276,7 @@ fn units_reply(state: &InFlightState) -> UnitsReply {
     UnitsReply {
         live: state.live(),
         units: state.units(),
+        expired: state.expired(),
         is_exceeded: state.reason() == Some(Reason::InFlightExceeded),
         can_never_pass: state.reason() == Some(Reason::CostExceedsLimit),
     }
