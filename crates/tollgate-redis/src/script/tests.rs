@@ -233,14 +233,16 @@ fn a_hold_whose_reply_cannot_be_is_an_error() {
     let reserve = || HoldOperation::Reserve;
     let undo = || HoldOperation::Undo(settled());
     let possible: &[(HoldOperation, &[i64])] = &[
-        (reserve(), &[1, 0, 1, now, 3, 2, 3]),
-        (reserve(), &[1, 0, 0, now, 3, 3, 3]),
-        (reserve(), &[1, 0, 0, now, 3, 2, 5]),
+        (reserve(), &[1, 0, 1, 0, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 0, 0, now, 3, 3, 3]),
+        (reserve(), &[1, 0, 0, 0, now, 3, 2, 5]),
         (reserve(), &[1, 1, 1, now - 5_000, 9, 4, 7]),
         // The limit was lowered since the live units were taken.
-        (reserve(), &[1, 0, 0, now, 3, 1 << 20, 3]),
+        (reserve(), &[1, 0, 0, 0, now, 3, 1 << 20, 3]),
         (reserve(), &[1, 1, 1, now, 2, 1, 7]),
-        (HoldOperation::Look, &[1, 0, 0, now, 3, 2, 3]),
+        // As many ended units as a step removes.
+        (reserve(), &[1, 0, 1, 100, now, 3, 2, 3]),
+        (HoldOperation::Look, &[1, 0, 0, 0, now, 3, 2, 3]),
         (HoldOperation::Renew, &[2]),
         (HoldOperation::Renew, &[-5]),
         (undo(), &[3, 0, now, 1, 0, 0, 2, mark, 4]),
@@ -258,33 +260,38 @@ fn a_hold_whose_reply_cannot_be_is_an_error() {
         (undo(), &[3, 1, now - 9_000, 1, 0, 0, 3, mark, 4]),
         // Flags, times, limits and verdicts that are none or another's.
         (reserve(), &[1, 2, 1, now, 3, 2, 3]),
-        (reserve(), &[1, 0, 2, now, 3, 2, 3]),
-        (reserve(), &[1, 0, 1, now - 1, 3, 2, 3]),
+        (reserve(), &[1, 0, 2, 0, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 1, 0, now - 1, 3, 2, 3]),
         (reserve(), &[1, 1, 1, -1, 3, 2, 3]),
-        (reserve(), &[1, 0, 1, now, 4, 2, 3]),
+        (reserve(), &[1, 0, 1, 0, now, 4, 2, 3]),
         (reserve(), &[1, 1, 1, now, (1 << 20) + 1, 2, 3]),
-        (reserve(), &[1, 0, 0, now, 3, 2, 3]),
-        (reserve(), &[1, 0, 1, now, 3, 3, 3]),
-        (reserve(), &[1, 0, 1, now, 3, 2, 5]),
+        (reserve(), &[1, 0, 0, 0, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 1, 0, now, 3, 3, 3]),
+        (reserve(), &[1, 0, 1, 0, now, 3, 2, 5]),
         (reserve(), &[1, 1, 0, now, 3, 2, 3]),
-        (reserve(), &[1, 0, 1, now, 3, -1, 3]),
-        (reserve(), &[1, 0, 0, now, 3, 1 << 32, 3]),
-        (reserve(), &[1, 0, 1, now, 3, 2, -3]),
-        (reserve(), &[1, 0, 1, now, 3, 2, 1 << 41]),
-        (reserve(), &[1, 0, 1, now, 3, 2]),
-        (reserve(), &[1, 0, 1, now, 3, 2, 3, 0]),
-        (reserve(), &[1, 0, 0, now, 3, (1 << 20) + 1, 3]),
+        (reserve(), &[1, 0, 1, 0, now, 3, -1, 3]),
+        (reserve(), &[1, 0, 0, 0, now, 3, 1 << 32, 3]),
+        (reserve(), &[1, 0, 1, 0, now, 3, 2, -3]),
+        (reserve(), &[1, 0, 1, 0, now, 3, 2, 1 << 41]),
+        (reserve(), &[1, 0, 1, 0, now, 3, 2]),
+        (reserve(), &[1, 0, 1, 0, now, 3, 2, 3, 0]),
+        (reserve(), &[1, 0, 0, 0, now, 3, (1 << 20) + 1, 3]),
         (reserve(), &[1, 1, 1, now, 3, 3, 3]),
         (reserve(), &[1, 1, 1, now, 3, i64::from(u32::MAX), 3]),
+        (reserve(), &[1, 0, 1, 101, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 1, -1, now, 3, 2, 3]),
+        (reserve(), &[1, 0, 1, now, 3, 2, 3]),
+        (reserve(), &[1, 1, 1, 0, now, 3, 2, 3]),
+        (HoldOperation::Look, &[1, 0, 0, 1, now, 3, 2, 3]),
         (HoldOperation::Look, &[1, 1, 1, now, 3, 2, 3]),
-        (HoldOperation::Look, &[1, 0, 1, now, 3, 2, 3]),
+        (HoldOperation::Look, &[1, 0, 1, 0, now, 3, 2, 3]),
         // Answers to another question.
         (reserve(), &[2]),
         (reserve(), &[-5]),
         (reserve(), &[-6]),
         (reserve(), &[-1]),
         (HoldOperation::Look, &[-8]),
-        (HoldOperation::Renew, &[1, 0, 1, now, 3, 2, 3]),
+        (HoldOperation::Renew, &[1, 0, 1, 0, now, 3, 2, 3]),
         (HoldOperation::Renew, &[3, 0, now, 0]),
         (HoldOperation::Renew, &[0]),
         (HoldOperation::Reset, &[4, -1]),
@@ -319,8 +326,11 @@ fn a_repeated_answer_is_read_with_the_bucket_of_its_time() {
     let read = |is_repeated: i64, [unit, parts, highest, kept]: [i64; 4], level: i64| {
         let mut request = hold_of_one(HoldOperation::Reserve, 1);
         request.shapes[0].windows = WindowSpec::Burst { bucket: bucket("10/1m~burst") };
-        let mut packed = vec![0xdc, 0, 12];
-        for number in [now, 1, is_repeated, 1, now, 3, 2, unit, parts, highest, kept, level] {
+        let mut numbers = vec![now, 1, is_repeated, 1];
+        numbers.extend((is_repeated == 0).then_some(0));
+        numbers.extend([now, 3, 2, unit, parts, highest, kept, level]);
+        let mut packed = vec![0xdc, 0, u8::try_from(numbers.len()).unwrap()];
+        for number in numbers {
             packed.push(0xd3);
             packed.extend(number.to_be_bytes());
         }

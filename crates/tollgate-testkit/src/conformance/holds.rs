@@ -13,6 +13,9 @@ use crate::{CounterUnderTest, SettableClock, StoreUnderTest};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
+/// The longest life of a hold.
+const HOUR: Duration = Duration::from_secs(3_600);
+
 /// A server and the test may read clocks that are a few milliseconds apart.
 const SLACK: Duration = Duration::from_millis(10);
 
@@ -264,6 +267,47 @@ pub async fn a_hold_ends_after_its_length<S: StoreUnderTest>(subject: &S) {
     let other = TestedHold { cost: 5, ..hold };
     assert!(holds.reserves(other).await.is_admitted());
     assert_eq!((holds.live().await, holds.used().await), (vec![1], vec![35]));
+}
+
+/// Rules 17 and 21: the next step that takes or is denied units reports those that have expired, and no other does.
+pub async fn expired_units_are_reported_once<S: StoreUnderTest>(subject: &S) {
+    let limit = PolicyInFlight::new("expires", "5~in_flight".parse().expect("a limit in flight"));
+    let holds = HoldsUnderTest::new(subject, std::slice::from_ref(&limit), &[]).with_length(HOUR);
+    // It outlives the others, so a slow machine loses none of them with their key.
+    let first = TestedHold::new(1, 0);
+    assert_eq!(holds.reserves(first).await.in_flight()[0].expired(), 0);
+    let short = HoldsUnderTest::new(subject, &[limit], &[]).with_length(subject.short_window());
+    short.takes(1, 0).await;
+    short.takes(2, 0).await;
+    subject.reach(subject.now().await + short.length() + SLACK).await;
+    let expired = |states: &HoldStates| states.in_flight()[0].expired();
+    assert_eq!(expired(&holds.looks(1, 0).await), 0);
+    assert_eq!(expired(&holds.reserves(TestedHold::new(0, 0)).await), 0);
+    let hold = TestedHold::new(4, 0);
+    let states = holds.reserves(hold).await;
+    assert_eq!((states.is_admitted(), expired(&states), live(&states)), (true, 3, vec![5]));
+    let again = holds.reserves(hold).await;
+    assert_eq!((again.is_repeated(), expired(&again)), (true, 0));
+    assert_eq!(expired(&holds.reserves(TestedHold::new(1, 0)).await), 0);
+    // Settled and forgotten units have not expired.
+    holds.ends(first).await;
+    assert_eq!(holds.resets().await, 4);
+    assert_eq!(expired(&holds.reserves(TestedHold::new(1, 0)).await), 0);
+}
+
+/// Rules 17 and 21: a denial reports them as well.
+pub async fn a_denial_reports_expired_units<S: StoreUnderTest>(subject: &S) {
+    let limit = PolicyInFlight::new("denies", "5~in_flight".parse().expect("a limit in flight"));
+    let holds = HoldsUnderTest::new(subject, std::slice::from_ref(&limit), &[quota("10/1h")]);
+    let holds = holds.with_length(HOUR);
+    holds.takes(1, 6).await;
+    let short = HoldsUnderTest::new(subject, &[limit], &[]).with_length(subject.short_window());
+    short.takes(3, 0).await;
+    subject.reach(subject.now().await + short.length() + SLACK).await;
+    let denied = holds.reserves(TestedHold::new(1, 6)).await;
+    assert_eq!((denied.reason(), denied.in_flight()[0].expired()), (Some(Reason::QuotaExceeded), 3));
+    let denied = holds.reserves(TestedHold::new(5, 0)).await;
+    assert_eq!((denied.reason(), denied.in_flight()[0].expired()), (Some(Reason::InFlightExceeded), 0));
 }
 
 /// Rule 17: a renewal starts the length again.

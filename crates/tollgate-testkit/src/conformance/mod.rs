@@ -178,6 +178,8 @@ macro_rules! conformance {
             holds::an_id_belongs_to_what_it_was_first_admitted_for
             holds::only_an_admitted_answer_is_remembered
             holds::a_hold_ends_after_its_length
+            holds::expired_units_are_reported_once
+            holds::a_denial_reports_expired_units
             holds::a_renewal_starts_the_length_again
             holds::the_shortest_length_counts
             holds::settling_gives_back_what_was_not_used

@@ -8,8 +8,8 @@ use tollgate::{InFlight, Timestamp};
 
 use super::{Reply, ScriptOutcome};
 use crate::script::hold::{
-    AdjustedCounter, FlightShape, HoldOperation, HoldOutcome, HoldSettlement, HoldShape, HoldVerdict,
-    SettledCounters,
+    AdjustedCounter, FlightCount, FlightShape, HoldOperation, HoldOutcome, HoldSettlement, HoldShape,
+    HoldVerdict, SettledCounters,
 };
 use crate::script::request::{Request, Shape};
 use crate::script::step::{CountChange, CounterStep};
@@ -63,15 +63,22 @@ impl Reply {
 
     fn verdict(&mut self, hold: &HoldShape, request: &Request) -> Option<HoldVerdict> {
         let (is_repeated, is_admitted) = (self.flag()?, self.flag()?);
-        let then = self.then(is_repeated)?;
-        let mut in_flight = SmallVec::<[(InFlight, u32); 1]>::new();
-        let mut has_room = true;
+        let mut swept = SmallVec::<[u32; 1]>::new();
         for flight in &hold.in_flight {
+            let most = if hold.is_look() { 0 } else { flight.most_swept() };
+            let units = if is_repeated { 0 } else { u32::try_from(self.integers.next()?).ok()? };
+            swept.push((units <= most).then_some(units)?);
+        }
+        let then = self.then(is_repeated)?;
+        let mut in_flight = SmallVec::<[FlightCount; 1]>::new();
+        let mut has_room = true;
+        for (flight, expired) in hold.in_flight.iter().zip(swept) {
             let limit = u32::try_from(self.integers.next()?).ok()?;
             let live = u32::try_from(self.integers.next()?).ok()?;
             let is_possible = live <= InFlight::MAX_LIMIT && (is_repeated || limit == flight.limit);
             has_room &= FlightShape { limit, ..*flight }.has_room(live);
-            in_flight.push(is_possible.then_some((InFlight::new(limit).ok()?, live))?);
+            let limit = InFlight::new(limit).ok()?;
+            in_flight.push(is_possible.then_some(FlightCount { limit, live, expired })?);
         }
         let mut shapes = request.shapes.clone();
         for Shape { step, windows } in &mut shapes {

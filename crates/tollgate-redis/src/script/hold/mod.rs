@@ -4,14 +4,17 @@ mod outcome;
 
 use smallvec::SmallVec;
 
-pub(crate) use self::outcome::{AdjustedCounter, HoldOutcome, HoldSettlement, HoldVerdict};
+pub(crate) use self::outcome::{AdjustedCounter, FlightCount, HoldOutcome, HoldSettlement, HoldVerdict};
 use super::window_spec::WindowSpec;
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include!("text.in");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "3ac66566eb3b23109c92bfe41a2c63187574ad54";
+pub(crate) const SHA1: &str = "71a514b5fc3e93aa0c579b7464c267261182308a";
+
+/// How many ended units a step removes, or twice as many as it takes if that is more.
+const SWEPT: u32 = 100;
 
 /// What a step does with a hold. What it does with its quotas, the request says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +111,11 @@ impl HoldShape {
 }
 
 impl FlightShape {
+    /// Returns how many ended units a step removes at most.
+    pub(super) fn most_swept(&self) -> u32 {
+        SWEPT.max(2 * self.units.min(tollgate::InFlight::MAX_UNITS))
+    }
+
     /// Returns whether the limit has room for the units while so many are live.
     pub(super) fn has_room(&self, live: u32) -> bool {
         let units = self.units.max(1);

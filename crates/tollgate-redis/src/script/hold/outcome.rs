@@ -26,10 +26,20 @@ pub(crate) struct HoldVerdict {
     pub(crate) then: Timestamp,
     pub(crate) is_repeated: bool,
     pub(crate) is_admitted: bool,
-    /// For each limit in flight, the limit and the live units before that step.
-    pub(crate) in_flight: SmallVec<[(InFlight, u32); 1]>,
+    pub(crate) in_flight: SmallVec<[FlightCount; 1]>,
     /// Each counter of a quota.
     pub(crate) found: SmallVec<[CountChange; 1]>,
+}
+
+/// The units of one limit in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FlightCount {
+    /// The limit of the step that decided.
+    pub(crate) limit: InFlight,
+    /// Those that were live before that step.
+    pub(crate) live: u32,
+    /// Those that had ended, and that this step has removed.
+    pub(crate) expired: u32,
 }
 
 /// What was settled.

@@ -17,9 +17,10 @@
 --
 -- The reply is a flat list of integers: the time, and for each step one of these. A fault changes nothing.
 --
---   DECIDED, whether it was taken before, whether it was admitted, the time of the step that decided, the limit of
---             each counter in flight and its live units before it, the bounds of each window that the step named and
---             the four numbers of each bucket, and then what the script of charges says of the counters
+--   DECIDED, whether it was taken before, whether it was admitted, unless it was taken before how many ended units it
+--             has removed of each counter in flight, the time of the step that decided, the limit of each counter in
+--             flight and its live units before it, the bounds of each window that the step named and the four numbers
+--             of each bucket, and then what the script of charges says of the counters
 --   RENEWED
 --   SETTLED, whether it was taken before, the time of the step that settled, how many counters were adjusted, and for
 --             each: its number, the operation (0 for a refund, 1 for a charge), the units, `one`, the bounds of the
@@ -30,6 +31,7 @@
 --   MOVING, if the slot moves away and an earlier step of the call has deleted a key of this one
 --
 -- A record has the binding, the attempt, whether the hold lives or is settled, when that ends, of a settled one a digest
--- of its adjustments, and the rest of the reply, which a repeated step is answered with. A counter in flight is a sorted set: a member for each unit, whose
--- score is when it ends. Units that have ended do not count, whether or not they are still there.
+-- of its adjustments, and the rest of the reply from its time on, which a repeated step is answered with. A counter in
+-- flight is a sorted set: a member for each unit, whose score is when it ends. Units that have ended do not count,
+-- whether or not they are still there.
 

@@ -83,18 +83,21 @@ local function expire(name, ends, expires)
   if expires < ends + GRACE then call('PEXPIREAT', name, ends + GRACE) end
 end
 
--- Returns how many units of a counter in flight are live, and when it expires. Returns nil if it is none. Removes units
--- that have ended. After a step back of the clock, brings units that would live too long back to the longest length.
+-- Returns how many units of a counter in flight are live, when it expires, and how many units that have ended it has
+-- removed. Returns nil if it is no counter. After a step back of the clock, brings units that would live too long back to
+-- the longest length.
 local function live_units(name, flight, may_write)
   local all = try('ZCARD', name)
   if type(all) ~= 'number' then return nil end
-  if all == 0 then return 0, NO_KEY end
+  if all == 0 then return 0, NO_KEY, 0 end
   local live = call('ZCOUNT', name, now + 1, '+inf')
+  local swept = 0
   if may_write and all > live then
     local taken = math.min(flight.units, MOST_UNITS)
-    call('ZPOPMIN', name, math.min(all - live, math.max(SWEPT, 2 * taken)))
+    swept = math.min(all - live, math.max(SWEPT, 2 * taken))
+    call('ZPOPMIN', name, swept)
   end
-  if live == 0 then return 0, NO_KEY end
+  if live == 0 then return 0, NO_KEY, swept end
   local expires, latest = call('PEXPIRETIME', name), now + flight.longest
   if expires > latest + GRACE then
     for _, member in ipairs(call('ZRANGE', name, latest + 1, '+inf', 'BYSCORE', 'LIMIT', 0, SWEPT)) do
@@ -103,7 +106,7 @@ local function live_units(name, flight, may_write)
     expires = call('ZRANGE', name, 0, 0, 'REV', 'WITHSCORES')[2] + GRACE
     call('PEXPIREAT', name, expires)
   end
-  return live, expires
+  return live, expires, swept
 end
 
 -- Returns the record of an id, or nil if it has none or it has ended, or a fault.
@@ -146,14 +149,17 @@ end
 
 -- Decides a hold whose id is not known. `asked` has what is asked of each counter of a quota.
 local function decide(hold, key, asked, may_write)
-  local begun, counts, expiries, has_room = said, {}, {}, true
+  local begun, counts, expiries, swept, has_room = said, {}, {}, {}, true
   for i, flight in ipairs(hold.flights) do
     local units = flight.units > 0 and flight.units or 1
-    counts[i], expiries[i] = live_units(KEYS[key + 1 + i], flight, may_write)
+    counts[i], expiries[i], swept[i] = live_units(KEYS[key + 1 + i], flight, may_write)
     if not counts[i] then return say(NO_COUNT) end
     has_room = has_room and units <= MOST_UNITS and counts[i] + units <= flight.limit
   end
-  say(DECIDED, 0, 0, now)
+  say(DECIDED, 0, 0)
+  for _, units in ipairs(swept) do say(units) end
+  local decided = said
+  say(now)
   for i, count in ipairs(counts) do say(hold.flights[i].limit, count) end
   for _, counter in ipairs(asked) do
     say_windows(counter)
@@ -182,7 +188,7 @@ local function decide(hold, key, asked, may_write)
     end
     if flight.units > 0 then expire(name, ends, expiries[i]) end
   end
-  hold.state, hold.ends, hold.rest = IS_LIVE, ends, rest_of_reply(begun + 3)
+  hold.state, hold.ends, hold.rest = IS_LIVE, ends, rest_of_reply(decided)
   write_record(KEYS[key + 1], hold)
 end
 

@@ -235,7 +235,10 @@ impl HoldReservation<'_, '_> {
             None => then.with_units(0),
         });
         let in_flight = looked.as_ref().map_or_else(|| part.no_units(), |it| it.in_flight().clone());
-        HoldStates::new(in_flight, charged.collect())
+        // The look found none of the expired units, because the part that was undone has removed them.
+        let expired = taken.in_flight().iter().map(InFlightState::expired);
+        let in_flight = in_flight.iter().zip(expired).map(|(state, expired)| state.with_expired(expired));
+        HoldStates::new(in_flight.collect(), charged.collect())
     }
 
     /// The states of a part that was not asked before another one denied.

@@ -179,8 +179,9 @@ impl<'a> NamedHold<'a> {
 
     fn states(&self, verdict: &HoldVerdict) -> HoldStates {
         let HoldVerdict { then, is_repeated, is_admitted, in_flight, found } = verdict;
-        let in_flight = self.terms.in_flight().iter().zip(in_flight).map(|(charge, (limit, live))| {
-            let state = InFlightState::decide(*limit, *live, charge.units());
+        let in_flight = self.terms.in_flight().iter().zip(in_flight).map(|(charge, count)| {
+            let state = InFlightState::decide(count.limit, count.live, charge.units());
+            let state = state.with_expired(count.expired);
             if *is_admitted { state.taken(charge.units()) } else { state }
         });
         let charged = if *is_repeated {

@@ -24,6 +24,7 @@ struct Team {
     team_words: PolicyQuota,
     user: Key<'static>,
     team: Key<'static>,
+    length: HoldLength,
 }
 
 impl Team {
@@ -43,6 +44,7 @@ impl Team {
             team_words: quota("team", "150/1h"),
             user,
             team,
+            length: HoldLength::default(),
         }
     }
 
@@ -58,7 +60,7 @@ impl Team {
         ];
         let charges =
             [Charge::new(&self.words, &self.user, cost), Charge::new(&self.team_words, &self.team, cost)];
-        let terms = HoldTerms::new(id, &flights, &charges, HoldLength::default());
+        let terms = HoldTerms::new(id, &flights, &charges, self.length);
         let adjustments =
             if let Ask::Settle(adjustments) = ask { adjustments } else { [HoldAdjustment::Keep; 2] };
         let step = match ask {
@@ -163,6 +165,27 @@ fn a_denial_in_one_slot_undoes_the_others() {
         assert!(matches!(team.settle(small[0], keep), HoldAnswer::Settled(_)));
         assert!(team.reserve(small[1]).is_admitted());
         assert_eq!(team.counts(), [(2, 82), (2, 82)]);
+    }
+}
+
+/// Each slot reports the units that have expired there once, whether or not its part is undone.
+#[test]
+fn expired_units_of_all_slots_are_reported_once() {
+    for (user, team) in KEYS {
+        let mut team = Team::new(user, team);
+        // It outlives the other, so a slow machine loses no units with their counters.
+        assert!(team.reserve((HoldId::random(), 1, 0)).is_admitted());
+        team.length = HoldLength::new(Duration::from_millis(50)).unwrap();
+        assert!(team.reserve((HoldId::random(), 1, 0)).is_admitted());
+        team.length = HoldLength::default();
+        while team.counts() != [(1, 0); 2] {}
+        // The team has room for two more, the user for one.
+        let (denied, admitted) = ((HoldId::random(), 2, 0), (HoldId::random(), 1, 0));
+        let answers = [denied, denied, admitted, admitted].map(|hold| team.reserve(hold));
+        assert_eq!(answers.each_ref().map(HoldStates::is_admitted), [false, false, true, true]);
+        let expired =
+            |place: usize| -> u32 { answers.iter().map(|states| states.in_flight()[place].expired()).sum() };
+        assert_eq!([0, 1].map(expired), [1, 1], "{answers:?}");
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tollgate::{
-    Charge, CountDenied, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStep, HoldTerms, InFlightCharge,
-    Key, ManualClock, Mark, MemoryStore, PolicyInFlight, PolicyQuota, Step, Timestamp,
+    Charge, CountDenied, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStates, HoldStep, HoldTerms,
+    InFlightCharge, Key, ManualClock, Mark, MemoryStore, PolicyInFlight, PolicyQuota, Step, Timestamp,
 };
 use tollgate_redis::RedisStore;
 use tollgate_testkit::servers::{Server, Settings, Software};
@@ -76,6 +76,8 @@ struct Sides<'s> {
     ids: Vec<HoldId>,
     /// The marks of the last charges of each id.
     marks: Vec<[Option<Mark>; 2]>,
+    /// The expired units of each limit that the server and the memory have reported.
+    expired: [[u32; 2]; 2],
     now: Timestamp,
 }
 
@@ -83,6 +85,29 @@ impl Sides<'_> {
     fn both<T: PartialEq + std::fmt::Debug>(redis: T, memory: T) -> Result<T, TestCaseError> {
         prop_assert_eq!(&redis, &memory, "the server, and then the memory");
         Ok(redis)
+    }
+
+    /// Adds up the expired units, and takes them out of the answers. Memory reports those of all keys of a policy. The
+    /// server reports later, or never.
+    fn without_expired(&mut self, answers: [HoldAnswer; 2]) -> Result<[HoldAnswer; 2], TestCaseError> {
+        for (side, answer) in answers.iter().enumerate() {
+            if let HoldAnswer::Decided(states) = answer {
+                for (place, state) in states.in_flight().iter().enumerate() {
+                    self.expired[place][side] += state.expired();
+                }
+            }
+        }
+        for [redis, memory] in self.expired {
+            prop_assert!(redis <= memory, "{redis} expired units on the server, and {memory} in memory");
+        }
+        Ok(answers.map(|answer| match answer {
+            HoldAnswer::Decided(states) => {
+                let in_flight = states.in_flight().iter().map(|state| state.with_expired(0)).collect();
+                let others = HoldStates::new(in_flight, states.charged().clone());
+                HoldAnswer::Decided(if states.is_repeated() { others.repeated() } else { others })
+            }
+            other => other,
+        }))
     }
 
     fn take(&mut self, asked: &Asked) -> Result<(), TestCaseError> {
@@ -132,7 +157,9 @@ impl Sides<'_> {
             Asked::Renew(_) => HoldStep::Renew(terms),
             _ => HoldStep::Settle(terms, &adjustments),
         };
-        let answer = Self::both(take(&self.redis, step).unwrap(), self.memory.take_hold(step).unwrap())?;
+        let answers = [take(&self.redis, step).unwrap(), self.memory.take_hold(step).unwrap()];
+        let [redis, memory] = self.without_expired(answers)?;
+        let answer = Self::both(redis, memory)?;
         if let (HoldAnswer::Decided(states), Asked::Reserve(_)) = (&answer, asked) {
             self.marks[usize::from(shape.id)] = [0, 1].map(|place| Some(states.charged()[place].mark()));
         }
@@ -168,6 +195,7 @@ fn check(software: Software) {
                 keys: ["alice".into(), "bob".into()],
                 ids: (0..5).map(|_| HoldId::random()).collect(),
                 marks: vec![[None; 2]; 5],
+                expired: [[0; 2]; 2],
                 now,
             };
             steps.iter().try_for_each(|asked| sides.take(asked))
