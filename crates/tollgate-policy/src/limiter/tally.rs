@@ -44,6 +44,8 @@ pub struct HoldTally {
     pub lost: u64,
     /// Calls about holds that had expired or were not known.
     pub expired: u64,
+    /// Units in flight that expired, as far as [reservations found them](tollgate::InFlightState::expired).
+    pub expired_units: u64,
 }
 
 /// The outcomes of trials.
@@ -84,6 +86,7 @@ pub(super) struct HoldCounters {
     forgiven_units: AtomicU64,
     lost: AtomicU64,
     expired: AtomicU64,
+    expired_units: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -161,6 +164,10 @@ impl HoldCounters {
         add(&self.expired);
     }
 
+    pub(super) fn units_expired(&self, units: u32) {
+        self.expired_units.fetch_add(units.into(), Ordering::Relaxed);
+    }
+
     fn tally(&self) -> HoldTally {
         HoldTally {
             admitted: read(&self.admitted),
@@ -169,6 +176,7 @@ impl HoldCounters {
             forgiven_units: read(&self.forgiven_units),
             lost: read(&self.lost),
             expired: read(&self.expired),
+            expired_units: read(&self.expired_units),
         }
     }
 }

@@ -223,13 +223,15 @@ impl DecisionEngine {
         match &answer {
             Ok(ReserveAnswer::Decided { decision, .. }) => {
                 self.note_decision(decision);
+                let expired = decision.in_flight().map(|standing| standing.state.expired());
+                self.expired_holds.note_units(expired.sum());
                 self.metrics.took(stopwatch.elapsed());
             }
             // The id decides, and nothing was checked.
             Ok(_) => {}
             Err(error) => self.note_error(error),
         }
-        self.note_expired(false);
+        self.report_expired_holds();
         answer
     }
 
@@ -237,7 +239,10 @@ impl DecisionEngine {
     pub(crate) async fn renew(&self, hold: &PolicyHold) -> Result<RenewAnswer, StoreError> {
         let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
         let answer = self.limiter.renew_until(deadline, hold).await;
-        self.note_expired(matches!(answer, Ok(RenewAnswer::Expired)));
+        if matches!(answer, Ok(RenewAnswer::Expired)) {
+            self.expired_holds.note_late_call();
+        }
+        self.report_expired_holds();
         answer
     }
 
@@ -245,7 +250,10 @@ impl DecisionEngine {
     pub(crate) async fn settle(&self, hold: &PolicyHold, cost: u32) -> Result<SettleAnswer, StoreError> {
         let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
         let answer = self.limiter.settle_until(deadline, hold, cost).await;
-        self.note_expired(matches!(answer, Ok(SettleAnswer::Expired)));
+        if matches!(answer, Ok(SettleAnswer::Expired)) {
+            self.expired_holds.note_late_call();
+        }
+        self.report_expired_holds();
         answer
     }
 
@@ -255,11 +263,8 @@ impl DecisionEngine {
         self.limiter.cancel_until(deadline, hold).await
     }
 
-    /// Logs that holds have expired, if a call was about one, or if memory knows of some.
-    fn note_expired(&self, is_answer: bool) {
-        if is_answer {
-            self.expired_holds.note_answer();
-        }
+    /// Logs that holds have expired, if calls have met some, or if memory knows of some.
+    fn report_expired_holds(&self) {
         self.expired_holds.report(self.limiter.store().expired_holds());
     }
 

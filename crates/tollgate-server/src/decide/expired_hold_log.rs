@@ -3,7 +3,7 @@
 //! Their units in flight are free again, but what they reserved stays charged. Their callers crashed, or do not renew and
 //! settle, and mostly nobody is left who could be told.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tracing::info;
@@ -15,30 +15,70 @@ use crate::observe::log_gap::LogGap;
 /// Every access is relaxed: the counts guard no other memory.
 #[derive(Debug, Default)]
 pub(crate) struct ExpiredHoldLog {
-    /// Answers that say so. A shared store says nothing of other holds.
-    answers: AtomicUsize,
-    /// Those that a line has reported.
-    reported: AtomicUsize,
+    /// Holds that memory has ended.
+    holds: ReportedCount,
+    /// Calls about holds that a shared store does not know any more.
+    late_calls: ReportedCount,
+    /// Units in flight that a shared store has found expired.
+    units: ReportedCount,
     gap: LogGap,
+}
+
+/// A count, and how much of it the log has reported.
+#[derive(Debug, Default)]
+struct ReportedCount {
+    all: AtomicU64,
+    reported: AtomicU64,
 }
 
 impl ExpiredHoldLog {
     /// Notes that a call was about such a hold.
-    pub(crate) fn note_answer(&self) {
-        self.answers.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn note_late_call(&self) {
+        self.late_calls.add(1);
     }
 
-    /// Reports new ones. Memory knows how many there are; otherwise the answers are counted.
+    /// Notes units in flight that a step has found expired.
+    pub(crate) fn note_units(&self, units: u32) {
+        self.units.add(units.into());
+    }
+
+    /// Reports new ones. Memory knows how many holds there are. A shared store only knows what calls meet.
     pub(crate) fn report(&self, in_memory: Option<usize>) {
-        let expired = in_memory.unwrap_or_else(|| self.answers.load(Ordering::Relaxed));
-        if expired <= self.reported.load(Ordering::Relaxed) || !self.gap.passes(Duration::from_secs(60)) {
-            return;
+        if let Some(holds) = in_memory {
+            self.holds.all.store(holds as u64, Ordering::Relaxed);
+            if self.holds.has_new() && self.gap.passes(Duration::from_secs(60)) {
+                let holds = self.holds.take_new();
+                info!(
+                    holds,
+                    "holds expired before they were settled: what they reserved stays charged. Check that their callers \
+                     renew and settle them"
+                );
+            }
+        } else if (self.units.has_new() || self.late_calls.has_new())
+            && self.gap.passes(Duration::from_secs(60))
+        {
+            let (units, late_calls) = (self.units.take_new(), self.late_calls.take_new());
+            info!(
+                units,
+                late_calls,
+                "holds expired before they were settled, with these units in flight: what they reserved stays charged. \
+                 Check that their callers renew and settle them"
+            );
         }
-        let holds = expired.saturating_sub(self.reported.swap(expired, Ordering::Relaxed));
-        info!(
-            holds,
-            "holds expired before they were settled: what they reserved stays charged. Check that their callers renew \
-             and settle them"
-        );
+    }
+}
+
+impl ReportedCount {
+    fn add(&self, count: u64) {
+        self.all.fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn has_new(&self) -> bool {
+        self.all.load(Ordering::Relaxed) > self.reported.load(Ordering::Relaxed)
+    }
+
+    fn take_new(&self) -> u64 {
+        let all = self.all.load(Ordering::Relaxed);
+        all.saturating_sub(self.reported.swap(all, Ordering::Relaxed))
     }
 }

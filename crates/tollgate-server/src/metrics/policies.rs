@@ -60,6 +60,13 @@ pub(super) fn overrun_units(live: &PolicySet) -> Samples<'_> {
     }))
 }
 
+pub(super) fn expired_units(live: &PolicySet) -> Samples<'_> {
+    let limiting = holding(live).filter(|(policy, holds)| policy.has_in_flight() || holds.expired_units > 0);
+    Box::new(limiting.map(|(policy, HoldTally { expired_units, .. })| {
+        MetricSample::new([("policy", policy.name())], expired_units)
+    }))
+}
+
 /// Returns the policies that need or had holds.
 fn holding(live: &PolicySet) -> impl Iterator<Item = (&Policy, HoldTally)> {
     let tallies = live.tally().map(|(policy, tally)| (policy, tally.holds));

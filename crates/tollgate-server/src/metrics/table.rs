@@ -68,6 +68,11 @@ const METRICS: &[Metric] = &[
         "Units by which costs exceeded their estimates, by policy: charged or forgiven. A repeated settlement counts once",
         |snapshot| Some(policies::overrun_units(&snapshot.policies.live)),
     ),
+    counter(
+        "tollgate_hold_expired_units",
+        "Units in flight that expired because no caller settled or renewed them, by policy, as far as later requests found them",
+        |snapshot| Some(policies::expired_units(&snapshot.policies.live)),
+    ),
     counter("tollgate_unlimited_checks", "Checks that no policy limits", |snapshot| {
         Some(single(snapshot.policies.live.unlimited()))
     }),

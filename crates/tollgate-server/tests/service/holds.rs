@@ -485,6 +485,9 @@ fn holds_that_expire_are_counted_and_logged_once_a_minute_without_their_ids() {
     let counts =
         ["tollgate_store_holds", "tollgate_store_expired_holds_total"].map(|name| server.metric(name));
     assert_eq!(counts, [Some(1.0), Some(2.0)]);
+    let units =
+        |policy: &str| server.metric(&format!(r#"tollgate_hold_expired_units_total{{policy="{policy}"}}"#));
+    assert_eq!(["uploads", "streams", "others"].map(units), [Some(2.0), Some(0.0), None]);
     advance(&server, 30_000);
     assert_eq!(renew(&server, &third)["status"], "expired");
     assert_eq!(server.metric("tollgate_store_expired_holds_total"), Some(3.0));

@@ -10,7 +10,7 @@ use tollgate::{
 
 use super::{HoldPart, InFlightPart, PolicyHold, ReserveAnswer};
 use crate::limiter::charge_result::ChargeResult;
-use crate::limiter::in_flight::{InFlightRecord, InFlightResult};
+use crate::limiter::in_flight::{InFlightRecord, InFlightResult, InFlightStanding};
 use crate::limiter::{
     Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, PolicySet, WhenFull, nothing, of_trials,
 };
@@ -125,6 +125,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         } else {
             PolicyDecision::new(set, basis, trials)
         };
+        for InFlightStanding { policy, state, .. } in decision.in_flight() {
+            if state.expired() > 0 {
+                let policy = std::iter::once(policy.name());
+                decision.policies().note_holds(policy, |counters| counters.units_expired(state.expired()));
+            }
+        }
         if let (Some(hold), false) = (&hold, is_repeated) {
             decision.policies().note_holds(hold.policies(), |counters| counters.admitted());
         }

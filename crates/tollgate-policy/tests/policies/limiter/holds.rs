@@ -194,6 +194,38 @@ fn a_hold_expires_unless_it_is_renewed() {
 }
 
 #[test]
+fn expired_units_are_tallied_by_policy_when_the_next_hold_is_decided() {
+    let clock = ManualClock::default();
+    let limiter = limiter_at(
+        &clock,
+        "
+  - { name: tokens, key: [user], quotas: [9/1m, 3~in_flight:30s] }
+  - { name: jobs, key: [user], quotas: 1000~in_flight:1h }
+  - { name: tried, key: [user], quotas: 3~in_flight, mode: shadow }",
+    );
+    let tallied = || ["tokens", "jobs", "tried"].map(|name| tally(&limiter, name).expired_units);
+    let two = AskedHold { units: 2, ..asked(1) };
+    assert!(try_reserve(&limiter, two).1.is_some());
+    reserve(&limiter, 1);
+    clock.advance(Duration::from_secs(30));
+    // Whoever only asks, or asks for none, finds none.
+    assert_eq!(live(&limiter)[0].1, 0);
+    let _ = try_reserve(&limiter, AskedHold { units: 0, ..asked(1) });
+    assert_eq!(tallied(), [0; 3]);
+    // A denial does. The shortest length is that of all units.
+    assert_eq!(denied(&limiter, asked(8)).reason(), Some(Reason::QuotaExceeded));
+    assert_eq!(tallied(), [3, 3, 0]);
+    let hold = asked(1);
+    for is_repeated in [false, true, true] {
+        assert_eq!(try_reserve(&limiter, hold).2, is_repeated);
+    }
+    assert_eq!(tallied(), [3, 3, 0]);
+    clock.advance(Duration::from_secs(30));
+    reserve(&limiter, 1);
+    assert_eq!(tallied(), [4, 4, 0]);
+}
+
+#[test]
 fn units_that_were_reset_are_lost_and_the_charges_are_settled() {
     let limiter = limiter(TOKENS);
     let alice = attributes(ALICE);

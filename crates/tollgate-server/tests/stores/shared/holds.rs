@@ -65,6 +65,41 @@ fn processes_share_one_limit_in_flight_and_each_others_holds() {
     }
 }
 
+/// With Redis, nobody saw holds of callers that had crashed: only memory counted them.
+#[test]
+fn expired_units_are_counted_by_policy_and_logged_without_keys() {
+    let (store, folder) = (redis(), Folder::new());
+    let policies = "policies:
+  - { name: exports, key: [user], quotas: [50/1d@first_hit, 9~in_flight] }
+  - { name: others, key: [user], match: { path: /others }, quotas: 9~in_flight }
+";
+    let patient = ["--store-timeout", PATIENT, "--store-connect-timeout", PATIENT];
+    let start = || serve(&folder, &url(&store), policies, &patient);
+    let (one, other) = (start(), start());
+    let units = |server: &Server, policy: &str| {
+        server.metric(&format!(r#"tollgate_hold_expired_units_total{{policy="{policy}"}}"#))
+    };
+    // It outlives the others, so a slow machine loses none of them with their counter.
+    assert_eq!(reserve(&one, 1).status, 200);
+    for units in [1, 2] {
+        let body = json!({ "attributes": { "user": "alice" }, "units": units, "expires_after": "50ms" });
+        assert_eq!(post(&one, "/v1/reserve", &body).status, 200);
+    }
+    while standing(&one).1 != 1 {}
+    assert_eq!((units(&one, "exports"), units(&other, "exports")), (Some(0.0), Some(0.0)));
+    let body = json!({ "attributes": { "user": "alice" }, "id": "00112233445566778899aabbccddeeff" });
+    for _ in 0..3 {
+        assert_eq!(post(&other, "/v1/reserve", &body).status, 200);
+        assert_eq!((units(&one, "exports"), units(&other, "exports")), (Some(0.0), Some(3.0)));
+    }
+    assert_eq!(units(&other, "others"), Some(0.0));
+    other.signal("TERM");
+    let log = other.wait().1;
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("holds expired before")).collect();
+    assert!(told.len() == 1 && told[0].contains("units=3 late_calls=0"), "{log}");
+    assert!(!told[0].contains("alice"), "{log}");
+}
+
 /// A client whose reply was lost sent its request again, and was charged twice.
 #[test]
 fn a_call_is_repeated_after_a_lost_reply() {
