@@ -10,8 +10,8 @@ use tollgate::{
     Store, StoreError,
 };
 use tollgate_policy::{
-    AskedHold, CheckError, HoldPart, PolicyDecision, PolicyHold, PolicyLimiter, PolicySet, RenewAnswer,
-    ReserveAnswer, SettleAnswer, View,
+    AskedHold, CheckError, PolicyDecision, PolicyHold, PolicyLimiter, PolicySet, RenewAnswer, ReserveAnswer,
+    SettleAnswer, View,
 };
 
 /// What a request asks policies to hold.
@@ -78,7 +78,7 @@ where
         let Some(hold) = self.hold() else { return Ok(HoldAnswer::Gone) };
         let settled = match ending {
             HoldEnding::Keep => self.limiter.settle_until(None, hold, self.asked.cost).await,
-            HoldEnding::GiveBack => self.limiter.settle_until(None, &refunded(hold), 0).await,
+            HoldEnding::GiveBack => self.limiter.cancel_until(None, hold).await,
             HoldEnding::Settle(cost) => self.limiter.settle_until(None, hold, cost).await,
         };
         Ok(match settled? {
@@ -120,13 +120,6 @@ where
     fn end(&self, ending: HoldEnding) -> Answer<KeeperFuture<'_>> {
         self.answer(self.ended(ending))
     }
-}
-
-/// Returns a hold whose settlement at a cost of 0 gives back everything, also what a policy or an attribute costs. Unlike
-/// a cancelled one, it counts as settled.
-fn refunded(hold: &PolicyHold) -> PolicyHold {
-    let parts = hold.parts().iter().map(|part| HoldPart { is_asked: true, ..part.clone() }).collect();
-    PolicyHold::new(hold.id(), hold.place(), hold.length(), parts, hold.in_flight().to_vec())
 }
 
 fn nonsense() -> StoreError {

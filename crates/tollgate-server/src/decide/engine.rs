@@ -260,7 +260,7 @@ impl DecisionEngine {
     /// Ends a hold whose request is refused in spite of it: nothing of it stays charged.
     pub(crate) async fn cancel(&self, hold: &PolicyHold) -> Result<(), StoreError> {
         let deadline = self.limiter.store().deadline(Stopwatch::start(), None);
-        self.limiter.cancel_until(deadline, hold).await
+        self.limiter.cancel_until(deadline, hold).await.map(drop)
     }
 
     /// Logs that holds have expired, if calls have met some, or if memory knows of some.

@@ -1,13 +1,14 @@
 //! The end of a hold that no caller has got.
 
-use tollgate::{AnswerError, Clock, HoldAdjustment, HoldAnswer, HoldStep, StepDeadline, Store, StoreError};
+use tollgate::{Clock, HoldAdjustment, StepDeadline, Store, StoreError};
 
-use super::PolicyHold;
+use super::{PolicyHold, SettleAnswer};
 use crate::limiter::PolicyLimiter;
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Ends a hold whose request was refused in spite of it: frees its units in flight, and gives back all that quotas
-    /// were charged, also where policies set the cost. It may be repeated. A hold that has ended before stays as it is.
+    /// were charged, also where policies set the cost. It may be repeated. A hold that has ended before stays as it is. In
+    /// the [tally](crate::HoldTally), it counts as settled.
     ///
     /// # Errors
     ///
@@ -20,12 +21,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         deadline: Option<StepDeadline>,
         hold: &PolicyHold,
-    ) -> Result<(), StoreError> {
+    ) -> Result<SettleAnswer, StoreError> {
         let adjustments: Vec<HoldAdjustment> = hold.parts().iter().map(|part| part.cancellation()).collect();
-        let charges = hold.charges();
-        match self.step_on(hold, HoldStep::Settle(charges.terms(), &adjustments), deadline).await? {
-            HoldAnswer::Settled(_) | HoldAnswer::Expired | HoldAnswer::Conflict | HoldAnswer::Gone => Ok(()),
-            _ => Err(AnswerError::Nonsense.into()),
-        }
+        self.adjust_and_end(deadline, hold, &adjustments).await
     }
 }

@@ -55,8 +55,18 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<SettleAnswer, StoreError> {
         let adjustments: Vec<HoldAdjustment> =
             hold.parts().iter().map(|part| part.adjustment(cost)).collect();
+        self.adjust_and_end(deadline, hold, &adjustments).await
+    }
+
+    /// Ends a hold, with an adjustment for each of its charges.
+    pub(super) async fn adjust_and_end(
+        &self,
+        deadline: Option<StepDeadline>,
+        hold: &PolicyHold,
+        adjustments: &[HoldAdjustment],
+    ) -> Result<SettleAnswer, StoreError> {
         let charges = hold.charges();
-        let step = HoldStep::Settle(charges.terms(), &adjustments);
+        let step = HoldStep::Settle(charges.terms(), adjustments);
         let answer = match self.step_on(hold, step, deadline).await? {
             HoldAnswer::Settled(answer) => answer,
             HoldAnswer::Expired => {
@@ -67,7 +77,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             HoldAnswer::Gone => return Ok(SettleAnswer::Gone),
             _ => return Err(AnswerError::Nonsense.into()),
         };
-        let adjusted = hold.parts().iter().zip(&adjustments);
+        let adjusted = hold.parts().iter().zip(adjustments);
         let adjusted: Vec<_> =
             adjusted.filter(|(_, adjustment)| **adjustment != HoldAdjustment::Keep).collect();
         let is_possible = adjusted.len() == answer.len()

@@ -194,6 +194,23 @@ fn a_hold_expires_unless_it_is_renewed() {
 }
 
 #[test]
+fn a_cancelled_hold_gives_back_fixed_costs_and_is_tallied_once() {
+    let clock = ManualClock::default();
+    let limiter =
+        limiter_at(&clock, "  - { name: a, key: [user], quotas: [9/1h, 3~in_flight:30s], cost: 2 }");
+    let (first, late) = (reserve(&limiter, 1), reserve(&limiter, 1));
+    for _ in 0..2 {
+        let cancelled = block_on(limiter.cancel_until(None, &first)).unwrap();
+        let SettleAnswer::Settled(settled) = cancelled else { panic!("{cancelled:?}") };
+        assert_eq!(units(&settled), [("1h", 2, 0, 0, 2)]);
+        assert_eq!((tally(&limiter, "a").settled, live(&limiter)[0].1), (1, 1));
+    }
+    clock.advance(Duration::from_secs(30));
+    assert_eq!(block_on(limiter.cancel_until(None, &late)).unwrap(), SettleAnswer::Expired);
+    assert_eq!((tally(&limiter, "a").settled, tally(&limiter, "a").expired), (1, 1));
+}
+
+#[test]
 fn expired_units_are_tallied_by_policy_when_the_next_hold_is_decided() {
     let clock = ManualClock::default();
     let limiter = limiter_at(
