@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::Authority;
-use tollgate::{HoldLength, LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
+use tollgate::{HoldLength, InFlight, LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
 use tollgate_http::{Network, NetworkError};
 use tollgate_policy::Policy;
 use tollgate_redis::KeyLayout;
@@ -153,6 +153,12 @@ pub(super) fn layout(text: &str) -> Result<KeyLayout, UnknownLayout> {
 /// Parses the cost of a request.
 pub(super) fn cost(text: &str) -> Result<u32, ExpectedForm> {
     text.parse().map_err(|_| "expected a whole number from 0 to 4294967295")
+}
+
+/// Parses the units in flight of a hold. One of none would hold nothing.
+pub(super) fn units_in_flight(text: &str) -> Result<u32, ExpectedForm> {
+    let units = text.parse().ok().filter(|units| (1..=InFlight::MAX_UNITS).contains(units));
+    units.ok_or("expected a whole number from 1 to 1000")
 }
 
 /// Parses the name of a principal or a policy.

@@ -120,6 +120,35 @@ fn the_command_runs_alone_and_its_status_is_returned() {
     assert_eq!(jobs.run(&[], &["true"]).status, Some(0));
 }
 
+#[test]
+fn a_command_may_hold_several_units() {
+    let folder = Folder::new();
+    let config =
+        folder.write("p.yaml", "policies: [{ name: cores, key: [user], quotas: [100/1d, 3~in_flight] }]");
+    let jobs = Jobs { server: Server::start(&["--config", &config]), _folder: folder };
+    let both = format!("{0} || {1}", jobs.another().replace("--hold", "--hold --units 2"), jobs.another());
+    let outcome = jobs.run(&["--units", "2"], &["sh", "-c", &both]);
+    assert_eq!((outcome.status, &*outcome.said), (Some(0), "another\n"), "{outcome:?}");
+    assert_eq!(outcome.complained.matches("denied").count(), 1, "{outcome:?}");
+    assert_eq!(jobs.run(&["--units", "3"], &["true"]).status, Some(0), "it holds no longer");
+    assert_eq!(jobs.run(&["--units", "4"], &["true"]).status, Some(75), "there are never so many");
+}
+
+/// A command with a misspelt attribute ran without a limit, and nobody learnt of it.
+#[test]
+fn a_command_that_no_limit_applies_to_is_told_so() {
+    let folder = Folder::new();
+    let policies = "unmatched: allow
+policies: [{ name: jobs, match: { job: backup }, key: global, quotas: 1~in_flight }]";
+    let config = folder.write("p.yaml", policies);
+    let jobs = Jobs { server: Server::start(&["--config", &config]), _folder: folder };
+    let misspelt = jobs.run(&["job=bakcup"], &["sh", "-c", "echo ran; exit 7"]);
+    assert_eq!((misspelt.status, &*misspelt.said), (Some(7), "ran\n"));
+    assert!(misspelt.complained.starts_with("warning: no limit applies to this request"), "{misspelt:?}");
+    let held = jobs.run(&["job=backup"], &["echo", "ran"]);
+    assert_eq!((held.status, &*held.said, &*held.complained), (Some(0), "ran\n", ""));
+}
+
 /// The units of a command that never ran were charged.
 #[test]
 fn a_command_that_cannot_start_gives_everything_back() {
@@ -287,6 +316,9 @@ fn without_an_answer_the_command_does_not_run() {
         &["--health"],
         &["--expires-after", "0.5s"],
         &["--expires-after", "2h"],
+        &["--units", "0"],
+        &["--units", "-1"],
+        &["--units", "1001"],
     ] {
         assert_eq!(ask(&jobs.url(), &[&["user=alice"], wrong].concat()).0, Some(2), "{wrong:?}");
     }
@@ -295,4 +327,5 @@ fn without_an_answer_the_command_does_not_run() {
     assert_eq!(without(&["--hold", "user=alice"]), Some(2));
     assert_eq!(without(&["user=alice", "--", "true"]), Some(2));
     assert_eq!(without(&["user=alice", "--keep-running"]), Some(2));
+    assert_eq!(without(&["user=alice", "--units", "2"]), Some(2));
 }

@@ -48,6 +48,7 @@ struct ReserveBody<'a> {
     #[serde(serialize_with = "as_object")]
     attributes: Attributes<'a>,
     cost: u32,
+    units: u32,
     expires_after: String,
     id: String,
 }
@@ -93,6 +94,11 @@ pub async fn run_held(args: &CheckArgs) -> u8 {
             return if error.is_of_arguments() { USAGE } else { NOT_ADMITTED };
         }
     };
+    if hold.is_none() {
+        output::complain(
+            "warning: no limit applies to this request, so nothing is held while the command runs",
+        );
+    }
     let signals = match CaughtSignals::catch() {
         Ok(signals) => signals,
         Err(error) => {
@@ -123,6 +129,7 @@ async fn reserve(args: &CheckArgs) -> Result<Result<Option<ServedHold>, String>,
     let body = ReserveBody {
         attributes: attributes::of_arguments(&args.attributes),
         cost: args.cost,
+        units: args.units,
         expires_after: args.expires_after.to_string(),
         id: HoldId::random().to_string(),
     };
