@@ -60,6 +60,8 @@ pub struct Settings {
     pub(crate) tls: Option<(ServerTls, TlsReading)>,
     /// Files with secrets other than the key of `tls`, which may be changed while the service runs.
     pub(crate) secret_files: Vec<PathBuf>,
+    /// The name of a policy with a limit in flight on a shared store, if no other process knows the secret of the holds.
+    pub(crate) unshared_holds: Option<String>,
     pub(crate) max_connections: u32,
     pub(crate) max_connections_per_peer: Option<u32>,
     /// The memory for requests and answers in flight, in bytes.
@@ -168,6 +170,13 @@ impl Settings {
             &args.store_args.store_key,
         ];
         let secret_files = secret_files.into_iter().flatten().cloned().collect();
+        let unshared_holds = match &rules {
+            InitialRules::Policies(initial) if store.is_some() && args.hold_secret_file.is_none() => {
+                let mut policies = initial.policies.as_slice().iter();
+                policies.find(|policy| policy.has_in_flight()).map(|policy| policy.name().to_owned())
+            }
+            _ => None,
+        };
         let hold_seal =
             args.hold_secret_file.as_deref().map_or_else(|| Ok(HoldSeal::of_process()), HoldSeal::from_file);
         let hold_seal = Arc::new(hold_seal.map_err(SettingsError::HoldSecret)?);
@@ -181,6 +190,7 @@ impl Settings {
             rules,
             source,
             notes,
+            unshared_holds,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),

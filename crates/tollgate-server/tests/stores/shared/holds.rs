@@ -65,6 +65,27 @@ fn processes_share_one_limit_in_flight_and_each_others_holds() {
     }
 }
 
+/// Behind a load balancer, renewals that reached another process failed, and nothing said why.
+#[test]
+fn a_limit_in_flight_on_a_shared_store_without_a_secret_is_warned_of() {
+    let (store, folder) = (redis(), Folder::new());
+    let quotas = "policies: [{ name: a, key: [user], quotas: [5/1d, 5/1h] }]";
+    let (limited, quotas) = (folder.write("limited.yaml", POLICIES), folder.write("quotas.yaml", quotas));
+    let secret = folder.write("secret", "0123456789abcdef0123456789abcdef");
+    let url = url(&store);
+    let warnings = |arguments: &[&str]| {
+        let server = Server::start(arguments);
+        server.signal("TERM");
+        let log = server.wait().1;
+        let lines = log.lines().filter(|line| line.contains("--hold-secret-file"));
+        lines.filter(|line| line.contains("WARN") && line.contains("policy=\"exports\"")).count()
+    };
+    assert_eq!(warnings(&["--config", &limited, "--store", &url]), 1);
+    assert_eq!(warnings(&["--config", &limited, "--store", &url, "--hold-secret-file", &secret]), 0);
+    assert_eq!(warnings(&["--config", &limited]), 0);
+    assert_eq!(warnings(&["--config", &quotas, "--store", &url]), 0);
+}
+
 /// With Redis, nobody saw holds of callers that had crashed: only memory counted them.
 #[test]
 fn expired_units_are_counted_by_policy_and_logged_without_keys() {
