@@ -10,7 +10,7 @@ use tollgate_redis::KeyLayout;
 use super::{Secret, value};
 
 /// Settings for the connections to a shared store, for every command that has one.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct StoreArgs {
     /// How long a decision waits for the store
@@ -75,7 +75,7 @@ pub struct StoreArgs {
 }
 
 /// The form of keys in a shared store, for every command that needs it.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct StoreKeyArgs {
     /// Prefix of every key in the store. To keep services separate, give each its own prefix, even if their limits

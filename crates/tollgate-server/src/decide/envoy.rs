@@ -31,6 +31,8 @@ pub(crate) struct InitialDomains {
     pub(crate) source: Box<str>,
     pub(crate) settings: Settings,
     pub(crate) on_store_failure: OnStoreFailure,
+    /// Whether `/healthcheck` fails during an outage of the store.
+    pub(crate) outage_is_unhealthy: bool,
 }
 
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
@@ -57,6 +59,9 @@ pub(crate) struct DomainEngine {
     full_logged: LogGap,
     units_left: UnitsLeftLog,
     readiness: Readiness,
+    outage_is_unhealthy: bool,
+    /// Whether requests were once decided.
+    was_ready: AtomicBool,
 }
 
 /// The reason why there is no decision.
@@ -73,7 +78,7 @@ pub(crate) enum NoDecision {
 impl DomainEngine {
     pub(crate) fn new(counting: &CountingParts, initial: InitialDomains) -> Self {
         let CountingParts { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
-        let InitialDomains { domains, source, settings, on_store_failure, .. } = initial;
+        let InitialDomains { domains, source, settings, on_store_failure, outage_is_unhealthy, .. } = initial;
         let awaits_limits = AtomicBool::new(domains.is_none());
         let store = FallbackStore::new(store, on_store_failure).memory(memory);
         // It needs no timer: the steps of a decision carry their deadline to a shared store, and memory never waits.
@@ -95,6 +100,8 @@ impl DomainEngine {
             full_logged,
             units_left,
             readiness,
+            outage_is_unhealthy,
+            was_ready: AtomicBool::new(false),
         }
     }
 
@@ -153,6 +160,17 @@ impl DomainEngine {
     pub(crate) async fn store_state(&self) -> StoreState {
         let store = self.limiter.store().clone();
         self.readiness.state(async move { store.state().await }).await
+    }
+
+    /// Returns whether the service stays healthy, because requests were once decided. An orchestrator that restarts
+    /// unhealthy services could otherwise restart all of them during an outage of the store, which helps nobody.
+    pub(crate) fn stays_healthy(&self) -> bool {
+        !self.outage_is_unhealthy && self.was_ready.load(Ordering::Relaxed)
+    }
+
+    /// Notes that requests are decided.
+    pub(crate) fn note_ready(&self) {
+        self.was_ready.store(true, Ordering::Relaxed);
     }
 
     pub(crate) const fn on_store_failure(&self) -> OnStoreFailure {

@@ -93,9 +93,12 @@ pub(super) fn rows() -> Vec<OperationRow> {
             .rejecting(OF_THE_STORE)
             .handled_by(later!(check_as_envoy)),
         Operation::get("healthcheck", "/healthcheck", None)
-            .summary("Whether requests are decided, as envoyproxy/ratelimit reports it")
+            .summary("Whether the service is healthy, as envoyproxy/ratelimit reports it")
             .success(Success::Text(&[reply::PLAIN]))
-            .rejecting(&[(StatusCode::INTERNAL_SERVER_ERROR, "They are not")])
+            .rejecting(&[(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "It is not: it was never ready, or is about to stop",
+            )])
             .handled_by(Handler::Later(|edge, _, _| Box::pin(edge.healthcheck()))),
     ]
 }
@@ -143,10 +146,21 @@ impl Edge {
         Ok(reply::json(status, &response.to_json()))
     }
 
+    async fn is_healthy(&self, engine: &DomainEngine) -> bool {
+        if self.phase.is_leaving() {
+            return false;
+        }
+        let is_ready = engine.stays_healthy() || self.ready().await.is_ok();
+        if is_ready {
+            engine.note_ready();
+        }
+        is_ready
+    }
+
     async fn healthcheck(&self) -> Result<Reply, Rejection> {
-        let is_ready = self.ready().await.is_ok();
-        let mut reply = reply::text(reply::PLAIN, Bytes::from_static(if is_ready { b"OK" } else { b"" }));
-        if !is_ready {
+        let is_healthy = self.is_healthy(self.domain_engine()?).await;
+        let mut reply = reply::text(reply::PLAIN, Bytes::from_static(if is_healthy { b"OK" } else { b"" }));
+        if !is_healthy {
             *reply.response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         }
         Ok(reply)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 use tollgate_policy::ConfigError;
-use tollgate_redis::{KeyLayout, UrlError};
+use tollgate_redis::{KeyLayout, TlsError, UrlError};
 
 use super::flags::FlagsError;
 use super::import::ImportError;
@@ -48,6 +48,13 @@ pub enum SettingsError {
         /// The fault.
         source: UrlError,
     },
+    /// A certificate or key that another system's settings name for the store cannot be used.
+    #[error(
+        "`{}`: REDIS_TLS_CACERT, REDIS_TLS_CLIENT_CERT, REDIS_TLS_CLIENT_KEY: {}",
+        Flag("--import"),
+        WithSources(.0)
+    )]
+    ImportedStoreTls(TlsError),
     /// Limit headers are those of policies, but Envoy's limits decide.
     #[error(
         "`{}` cannot be used with the limits of envoyproxy/ratelimit: set LIMIT_RESPONSE_HEADERS_ENABLED=true",

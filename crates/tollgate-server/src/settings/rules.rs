@@ -9,12 +9,12 @@ use tollgate_redis::{AcrossSlots, KeyLayout};
 
 use super::error::SettingsError;
 use super::flags;
-use super::import::{Import, ImportedDomains, ImportedSettings};
+use super::import::{Import, ImportedDomains, ImportedSettings, ImportedStoreTls};
 use super::{InitialPolicies, InitialRules, SourcedDomains};
-use crate::args::{self, AnswerSystem, Flag, MetricAliases, ServeArgs};
+use crate::args::{self, AnswerSystem, Flag, MetricAliases, ServeArgs, StoreArgs};
 use crate::decide::policy_files::PolicyFiles;
 use crate::store::fit::{StoreFit, StoreFlags};
-use crate::store::{StoreSetup, joined_values};
+use crate::store::{StoreSetup, StoreSetupError, joined_values};
 
 /// The settings that depend on where the policies come from.
 pub(super) struct ResolvedRules {
@@ -101,7 +101,9 @@ pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsErr
 
 /// Resolves limits of Envoy's service, which decide instead of policies.
 fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
-    let ImportedDomains { mut initial, source: domain_source, store, prefix, mut notes } = imported;
+    let ImportedDomains { mut initial, source: domain_source, store, store_tls, prefix, mut notes } = imported;
+    // Its files are for its store.
+    let store_tls = if args.store.is_none() { store_tls } else { ImportedStoreTls::default() };
     if args.metric_aliases != Some(MetricAliases::EnvoyRatelimit) {
         initial.settings.hits = None;
     }
@@ -124,7 +126,13 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedR
     if layout.is_some() && !is_theirs {
         return Err(SettingsError::LayoutOfOthers);
     }
-    let store = url.map(|url| StoreSetup::of(url, None, layout, &args.store_args)).transpose()?;
+    let has_imported_files = store_tls != ImportedStoreTls::default();
+    let store_args = with_imported(&args.store_args, store_tls);
+    let store = url.map(|url| StoreSetup::of(url, None, layout, &store_args));
+    let store = store.transpose().map_err(|error| match error {
+        StoreSetupError::Tls(source) if has_imported_files => SettingsError::ImportedStoreTls(source),
+        error => error.into(),
+    })?;
     // The keys of one request are in different slots of a Cluster.
     let across_slots = args.cluster.store_across_slots.map_or(AcrossSlots::Reserve, Into::into);
     let needless = match (&store, &args.store_args.keys.store_prefix) {
@@ -144,6 +152,17 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedR
     let store = store.map(|store| store.across_slots(across_slots));
     let rules = InitialRules::Domains(SourcedDomains { initial, source: domain_source });
     Ok(ResolvedRules { rules, source, notes, store, dialect: None })
+}
+
+/// Returns the flags, with the files of the other system's variables in place of those that were not given.
+fn with_imported(args: &StoreArgs, tls: ImportedStoreTls) -> StoreArgs {
+    let ImportedStoreTls { authorities, identity } = tls;
+    let mut args = args.clone();
+    args.store_ca = args.store_ca.or(authorities);
+    if args.store_cert.is_none() {
+        (args.store_cert, args.store_key) = identity.unzip();
+    }
+    args
 }
 
 /// Returns the store if it can count all policies.

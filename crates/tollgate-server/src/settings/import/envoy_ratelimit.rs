@@ -25,10 +25,20 @@ pub(crate) struct ImportedDomains {
     pub(crate) source: DomainSource,
     /// The server that holds its counters, if one is set.
     pub(crate) store: Option<Secret>,
+    /// The files for TLS to that server.
+    pub(crate) store_tls: ImportedStoreTls,
     /// The prefix of its keys, if it is set.
     pub(crate) prefix: Option<String>,
     /// Notes for the log, one a line.
     pub(crate) notes: Vec<String>,
+}
+
+/// The files for TLS to the server of its counters, each if it is set.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ImportedStoreTls {
+    pub(crate) authorities: Option<PathBuf>,
+    /// A client certificate and its key.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// Its variables that have no effect here, because a flag has that setting or Tollgate has no such setting. A name that
@@ -56,7 +66,6 @@ const IGNORED: &[&str] = &[
     "PORT",
     "PROMETHEUS_",
     "REDIS_CLUSTER_PIPELINE_PARALLELISM",
-    "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
     "REDIS_PERSECOND",
     "REDIS_PERSECOND_",
     "REDIS_PIPELINE_",
@@ -64,7 +73,7 @@ const IGNORED: &[&str] = &[
     "REDIS_SENTINEL_AUTH",
     "REDIS_STARTUP_",
     "REDIS_TIMEOUT",
-    "REDIS_TLS_",
+    "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
     "RUNTIME_",
     "STATSD_",
     "STATS_FLUSH_INTERVAL",
@@ -129,6 +138,8 @@ pub(super) fn read(
         max_value_bytes: None,
     };
     let store = store(variables)?;
+    let is_tls = flag("REDIS_TLS")?;
+    let store_tls = if is_tls { store_tls(variables)? } else { ImportedStoreTls::default() };
     // envoyproxy/ratelimit answers its callers with an error.
     let on_store_failure = failure.unwrap_or(OnStoreFailure::Closed);
     if store.is_none() {
@@ -139,6 +150,7 @@ pub(super) fn read(
         let mut known = IGNORED.iter();
         known.any(|known| name == known || known.ends_with('_') && name.starts_with(known))
             || envoy_xds::is_variable(name) && !(is_over_xds && envoy_xds::is_read(name))
+            || !is_tls && name.starts_with("REDIS_TLS_")
     };
     let mut ignored: Vec<String> = names.filter(is_ignored).collect();
     ignored.sort_unstable();
@@ -149,9 +161,17 @@ pub(super) fn read(
         ));
     }
     Ok(ImportedDomains {
-        initial: InitialDomains { rule, domains, source: name, settings, on_store_failure },
+        initial: InitialDomains {
+            rule,
+            domains,
+            source: name,
+            settings,
+            on_store_failure,
+            outage_is_unhealthy: flag("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION")?,
+        },
         source,
         store,
+        store_tls,
         prefix: variables("CACHE_KEY_PREFIX"),
         notes,
     })
@@ -300,6 +320,23 @@ fn store(variables: EnvoyVariables<'_>) -> Result<Option<Secret>, ImportError> {
         });
     }
     Ok(Some(url.into()))
+}
+
+/// Returns the files that its variables name. It reads them only if TLS is on.
+fn store_tls(variables: EnvoyVariables<'_>) -> Result<ImportedStoreTls, ImportError> {
+    let path = |variable| variables(variable).map(PathBuf::from);
+    let missing = |variable, expected| Err(ImportError::Variable { variable, expected, found: None });
+    let identity = match (path("REDIS_TLS_CLIENT_CERT"), path("REDIS_TLS_CLIENT_KEY")) {
+        (None, None) => None,
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (Some(_), None) => {
+            return missing("REDIS_TLS_CLIENT_KEY", "the key of the certificate in REDIS_TLS_CLIENT_CERT");
+        }
+        (None, Some(_)) => {
+            return missing("REDIS_TLS_CLIENT_CERT", "the certificate of the key in REDIS_TLS_CLIENT_KEY");
+        }
+    };
+    Ok(ImportedStoreTls { authorities: path("REDIS_TLS_CACERT"), identity })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use tollgate_envoy::ChargingMode;
 use tollgate_policy::{ConfigError, Policies, PolicyError, Printable};
 use tollgate_redis::KeyLayout;
 
-pub(crate) use self::envoy_ratelimit::ImportedDomains;
+pub(crate) use self::envoy_ratelimit::{ImportedDomains, ImportedStoreTls};
 use crate::args::{AnswerSystem, Flag, Secret, ServerUrl};
 
 /// The settings of another system, not yet read.
