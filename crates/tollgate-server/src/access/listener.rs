@@ -38,6 +38,14 @@ pub(crate) enum ListenerKind {
     Grpc,
 }
 
+/// The listeners that speak TLS, if there is a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TlsScope {
+    /// All but that for probes, which cannot.
+    All,
+    Only(Box<[ListenerKind]>),
+}
+
 /// The callers that may use the scopes of a listener.
 #[derive(Debug, Clone)]
 pub(crate) enum Access {
@@ -108,6 +116,15 @@ impl Listener {
 
     pub(crate) const fn asks_principals(&self) -> bool {
         matches!(self.access, Access::Principals(_))
+    }
+}
+
+impl TlsScope {
+    pub(crate) fn has(&self, kind: ListenerKind) -> bool {
+        match self {
+            Self::All => kind != ListenerKind::Probes,
+            Self::Only(kinds) => kinds.contains(&kind),
+        }
     }
 }
 

@@ -49,10 +49,10 @@ pub use self::simulate::{LogArgs, SimulateArgs, SuggestArgs};
 pub use self::store::{
     AcrossSlotsChoice, ClusterArgs, FailureArgs, IdentityForm, OnStoreFailure, StoreArgs, StoreKeyArgs,
 };
-pub use self::tls::{ClientTlsArgs, TlsArgs};
+pub use self::tls::{ClientTlsArgs, TlsArgs, TlsListener};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
 pub(crate) use self::value::server as parse_server;
-pub use self::value::{Limits, ServerUrl};
+pub use self::value::{Limits, OptionalAddress, ServerUrl};
 pub use crate::observe::logs::LogFormat;
 
 /// The heading of its flags in the help.
@@ -139,10 +139,10 @@ pub struct ServeArgs {
     #[arg(value_parser = value::name)]
     pub key: Vec<String>,
 
-    /// Address of the listener for checks; port 0 chooses a free one
+    /// Address of the listener for checks; port 0 chooses a free one. With `none`, checks come over gRPC alone
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_LISTEN", default_value = "127.0.0.1:8080")]
-    #[arg(value_parser = value::address)]
-    pub listen: SocketAddr,
+    #[arg(value_parser = value::address_or_none)]
+    pub listen: OptionalAddress,
 
     /// Counters in Redis or Valkey, shared with all processes on the same store, such as redis://HOST,
     /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that
@@ -178,9 +178,9 @@ pub struct ServeArgs {
     pub allowed_hosts: Vec<String>,
 
     /// Address of a listener that only serves metrics, without a token or client certificate and under any name
-    /// [default: none]
-    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_METRICS_LISTEN", value_parser = value::address)]
-    pub metrics_listen: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_METRICS_LISTEN", default_value = "none")]
+    #[arg(value_parser = value::address_or_none)]
+    pub metrics_listen: OptionalAddress,
 
     /// Address of a listener that only serves health and readiness, and never speaks TLS, for probes that cannot use
     /// TLS or show a client certificate [default: none]

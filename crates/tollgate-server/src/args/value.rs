@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::Authority;
+use rustls::pki_types::ServerName;
 use tollgate::{HoldLength, InFlight, LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
 use tollgate_http::{Network, NetworkError};
 use tollgate_policy::Policy;
@@ -50,6 +51,20 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, ExpectedForm> {
     local.or_else(|| text.parse().ok()).ok_or("expected IP:PORT, such as 127.0.0.1:8080")
 }
 
+/// The address of a listener that may be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionalAddress(pub Option<SocketAddr>);
+
+/// Parses an address to listen on, or `none`.
+pub(super) fn address_or_none(text: &str) -> Result<OptionalAddress, ExpectedForm> {
+    match text {
+        "none" => Ok(OptionalAddress(None)),
+        text => address(text)
+            .map(|address| OptionalAddress(Some(address)))
+            .map_err(|_| "expected IP:PORT, such as 127.0.0.1:8080, or none"),
+    }
+}
+
 /// Parses the name of a host, without the spaces around it.
 pub(super) fn host(text: &str) -> Result<String, ExpectedForm> {
     let name = text.trim();
@@ -58,6 +73,11 @@ pub(super) fn host(text: &str) -> Result<String, ExpectedForm> {
         return Err("expected a name without a port, such as limits.example");
     }
     Ok(name.to_owned())
+}
+
+/// Parses a host name or an address that a certificate can have.
+pub(super) fn certified_name(text: &str) -> Result<ServerName<'static>, ExpectedForm> {
+    ServerName::try_from(text.to_owned()).map_err(|_| "expected a host name or an address")
 }
 
 /// Parses a network, without the spaces around it.
@@ -308,6 +328,9 @@ mod tests {
     fn an_address_is_an_ip_and_a_port_or_localhost() {
         assert_eq!(address("localhost:9100").unwrap().to_string(), "127.0.0.1:9100");
         assert_eq!(address("[::]:0").unwrap().to_string(), "[::]:0");
+        assert_eq!(address_or_none("none"), Ok(OptionalAddress(None)));
+        assert_eq!(address_or_none("127.0.0.1:80"), Ok(OptionalAddress(Some(([127, 0, 0, 1], 80).into()))));
+        assert!(address_or_none("None").is_err() && address_or_none("").is_err());
         for text in ["9100", ":9100", "127.0.0.1", "localhost", "localhost:x", "localhost:", "example.com:80"]
         {
             assert_eq!(address(text), Err("expected IP:PORT, such as 127.0.0.1:8080"), "{text}");

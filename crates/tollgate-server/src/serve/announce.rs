@@ -5,7 +5,7 @@ use tracing::{info, warn};
 
 use super::BoundServer;
 use super::example::StartExample;
-use crate::access::listener::ListenerKind;
+use crate::access::listener::{Listener, ListenerKind};
 use crate::args::LogFormat;
 use crate::cli::output;
 use crate::net::open_files::Caps;
@@ -18,15 +18,9 @@ impl BoundServer {
         let Self { listeners, checks, admin, rule, generation, example, open_files, max_connections, .. } =
             self;
         let version = env!("CARGO_PKG_VERSION");
-        let certificates = match checks.security {
-            Security::Plain => "",
-            Security::Tls => "--cacert CA ",
-            Security::Mutual => "--cacert CA --cert CERTIFICATE --key KEY ",
-        };
-        let token = if self.asks_token { "-H \"Authorization: Bearer $(cat token.txt)\" " } else { "" };
-        let try_it = example.as_ref().map(|example| match example {
-            StartExample::Request(path) => format!("curl -i {certificates}{token}'{}{path}'", checks.url()),
-            StartExample::Explain(command) => command.clone(),
+        let try_it = example.as_ref().and_then(|example| match example {
+            StartExample::Request(path) => checks.as_ref().map(|checks| self.request(checks, path)),
+            StartExample::Explain(command) => Some(command.clone()),
         });
         let mut is_printed = self.log_format == LogFormat::Text;
         if is_printed {
@@ -49,7 +43,7 @@ impl BoundServer {
             let address = |kind| listeners.iter().find(|it| it.kind == kind).map(|it| display(it.address));
             info!(
                 version,
-                checks = %checks.address,
+                checks = address(ListenerKind::Checks),
                 admin = %admin.address,
                 metrics = address(ListenerKind::Metrics),
                 probes = address(ListenerKind::Probes),
@@ -71,8 +65,19 @@ impl BoundServer {
                  too low: raise it (`ulimit -n`, in systemd `LimitNOFILE=`)"
             );
         }
-        if self.is_open && !admin.address.ip().to_canonical().is_loopback() {
+        if self.is_admin_open && !admin.address.ip().to_canonical().is_loopback() {
             warn!(admin = %admin.address, "anyone who can reach the admin listener can change counters: --insecure-admin");
         }
+    }
+
+    /// Returns the command that sends a request for this path to a listener.
+    fn request(&self, listener: &Listener, path: &str) -> String {
+        let certificates = match listener.security {
+            Security::Plain => "",
+            Security::Tls => "--cacert CA ",
+            Security::Mutual => "--cacert CA --cert CERTIFICATE --key KEY ",
+        };
+        let token = if self.asks_token { "-H \"Authorization: Bearer $(cat token.txt)\" " } else { "" };
+        format!("curl -i {certificates}{token}'{}{path}'", listener.url())
     }
 }

@@ -51,7 +51,7 @@ impl Sockets {
     pub(super) fn bind(settings: &Settings) -> anyhow::Result<Self> {
         let grpc = settings.grpc.as_ref().map(|grpc| grpc.listen);
         let addresses: [(ListenerKind, Option<SocketAddr>, &'static str); 5] = [
-            (ListenerKind::Checks, Some(settings.listen), "--listen"),
+            (ListenerKind::Checks, settings.listen, "--listen"),
             (ListenerKind::Admin, Some(settings.admin_listen), "--admin-listen"),
             (ListenerKind::Metrics, settings.metrics_listen, "--metrics-listen"),
             (ListenerKind::Probes, settings.plain_probes, "--plain-probes"),

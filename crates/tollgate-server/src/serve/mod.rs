@@ -57,10 +57,11 @@ struct BoundServer {
     background: BackgroundTasks,
     /// All listeners, in the order in which they are announced.
     listeners: Vec<Listener>,
-    checks: Listener,
+    /// `None` if checks come over gRPC alone.
+    checks: Option<Listener>,
     admin: Listener,
-    /// Whether everyone may use the scopes of a listener.
-    is_open: bool,
+    /// Whether everyone may use the admin listener.
+    is_admin_open: bool,
     /// Whether a principal has a token.
     asks_token: bool,
     /// A summary of the limits, for people.
@@ -189,7 +190,7 @@ impl BoundServer {
         }
         let (principals, allowed_hosts) = (settings.principals.take(), settings.allowed_hosts);
         let (admission, principals) =
-            Admission::start(principals, allowed_hosts, tls.as_deref(), &mut background)?;
+            Admission::start(principals, allowed_hosts, tls.as_deref(), settings.tls_scope, &mut background)?;
         let bound = sockets.into_listeners(&admission, caps)?;
         let listeners: Vec<Listener> = bound.iter().map(|bound| bound.listener.clone()).collect();
 
@@ -253,14 +254,14 @@ impl BoundServer {
         }
         let metrics = Arc::clone(&resources.metrics);
         background.add(async move { metrics.cuts().keep_logging().await });
-        let listener = |kind| listeners.iter().find(|it| it.kind == kind).cloned().context("a listener");
+        let listener = |kind| listeners.iter().find(|it| it.kind == kind).cloned();
         Ok(Self {
             acceptors,
             background,
-            checks: listener(ListenerKind::Checks)?,
-            admin: listener(ListenerKind::Admin)?,
+            checks: listener(ListenerKind::Checks),
+            admin: listener(ListenerKind::Admin).context("the admin listener")?,
             listeners,
-            is_open: admission.is_open,
+            is_admin_open: admission.is_open(ListenerKind::Admin),
             asks_token: admission.asks_token,
             rule: rules.summary,
             generation: rules.decider.generation(),

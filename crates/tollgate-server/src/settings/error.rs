@@ -36,6 +36,9 @@ pub enum SettingsError {
         FlagWith("--admin-listen", .0)
     )]
     OpenAdmin(SocketAddr),
+    /// No listener accepts checks.
+    #[error("`{}` needs `--grpc`: no listener would accept checks", FlagWith("--listen", &"none"))]
+    NoChecks,
     /// The settings of another system cannot be imported.
     #[error("`{}`: {}", Flag("--import"), of_import(.0))]
     Import(#[from] ImportError),
@@ -134,6 +137,14 @@ pub enum SettingsError {
     /// A certificate or key of the listeners cannot be used.
     #[error("`{}`: {}", Flag(.0.flag), .0)]
     ListenerTls(#[from] TlsFileError),
+    /// TLS on a listener that does not exist.
+    #[error("`{}` needs an address of this listener: pass `{flag}`", FlagWith("--tls-on", listener))]
+    TlsOnNothing {
+        /// Its name.
+        listener: &'static str,
+        /// The flag of its address.
+        flag: &'static str,
+    },
     /// A clock for tests would not be the clock of a shared store.
     #[error("`{}` needs counters in memory, but a store is configured", Flag("--test-clock"))]
     TestClockOfStore,

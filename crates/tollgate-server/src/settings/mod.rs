@@ -17,7 +17,7 @@ use tollgate_policy::{Policies, Warning, WhenFull};
 pub use self::error::SettingsError;
 use self::import::{ImportError, other_spring_variables};
 use self::rules::{ResolvedRules, from_files, from_flags, from_import};
-use crate::access::listener::AllowedHosts;
+use crate::access::listener::{AllowedHosts, ListenerKind, TlsScope};
 use crate::access::principals::{Principal, PrincipalFile};
 use crate::answer::trials_header::TrialsHeader;
 use crate::args::{AnswerSystem, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs};
@@ -47,7 +47,8 @@ pub struct Settings {
     pub(crate) asking: CheckOptions,
     /// The other system whose metric names are exported as well.
     pub(crate) metric_aliases: Option<MetricAliases>,
-    pub(crate) listen: SocketAddr,
+    /// `None` if checks come over gRPC alone.
+    pub(crate) listen: Option<SocketAddr>,
     pub(crate) admin_listen: SocketAddr,
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) plain_probes: Option<SocketAddr>,
@@ -58,6 +59,7 @@ pub struct Settings {
     pub(crate) principals: Option<(PrincipalFile, Vec<Principal>)>,
     /// TLS, and the files that it was loaded from.
     pub(crate) tls: Option<(ServerTls, TlsReading)>,
+    pub(crate) tls_scope: TlsScope,
     /// Files with secrets other than the key of `tls`, which may be changed while the service runs.
     pub(crate) secret_files: Vec<PathBuf>,
     /// The name of a policy with a limit in flight on a shared store, if no other process knows the secret of the holds.
@@ -124,9 +126,13 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
+        if args.listen.0.is_none() && args.grpc.is_none() {
+            return Err(SettingsError::NoChecks);
+        }
+        let tls_scope = tls_scope(&args)?;
         let principals = args.tokens.as_deref().map(PrincipalFile::load);
         let principals = principals.transpose().map_err(SettingsError::Tokens)?;
-        check_admin(&args)?;
+        check_admin(&args, &tls_scope)?;
         if args.xds.is_some() && args.import.is_empty() {
             return Err(ImportError::NeedlessXds.into());
         }
@@ -145,7 +151,7 @@ impl Settings {
         if args.test_clock {
             check_test_clock(&args, store.is_some())?;
         }
-        let caller_quotas = caller_quotas(&args, &rules, &mut notes);
+        let caller_quotas = caller_quotas(&args, &rules, &tls_scope, &mut notes);
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &rules)?;
@@ -180,11 +186,12 @@ impl Settings {
         let hold_seal =
             args.hold_secret_file.as_deref().map_or_else(|| Ok(HoldSeal::of_process()), HoldSeal::from_file);
         let hold_seal = Arc::new(hold_seal.map_err(SettingsError::HoldSecret)?);
-        let TlsArgs { tls_cert, tls_key, tls_client_ca } = args.tls;
+        let TlsArgs { tls_cert, tls_key, tls_client_ca, tls_client_name, .. } = args.tls;
         let files = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles {
             certificate,
             key,
             client_authorities: tls_client_ca,
+            client_name: tls_client_name,
         });
         Ok(Self {
             rules,
@@ -207,14 +214,15 @@ impl Settings {
                 },
             },
             metric_aliases: args.metric_aliases,
-            listen: args.listen,
+            listen: args.listen.0,
             admin_listen: args.admin_listen,
-            metrics_listen: args.metrics_listen,
+            metrics_listen: args.metrics_listen.0,
             plain_probes: args.plain_probes,
             grpc: args.grpc.map(|listen| GrpcSettings::new(listen, &args.grpc_args)),
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             principals,
             tls: files.map(ServerTls::load).transpose()?,
+            tls_scope,
             secret_files,
             max_connections: args.max_connections.get(),
             max_connections_per_peer: args.max_connections_per_peer.map(NonZeroU32::get),
@@ -237,10 +245,29 @@ impl Settings {
     }
 }
 
+/// Returns the listeners that speak TLS.
+fn tls_scope(args: &ServeArgs) -> Result<TlsScope, SettingsError> {
+    if args.tls.tls_on.is_empty() {
+        return Ok(TlsScope::All);
+    }
+    let kinds: Box<[ListenerKind]> = args.tls.tls_on.iter().map(|listener| listener.kind()).collect();
+    let missing = [
+        (ListenerKind::Checks, "checks", "--listen", args.listen.0.is_none()),
+        (ListenerKind::Metrics, "metrics", "--metrics-listen", args.metrics_listen.0.is_none()),
+        (ListenerKind::Grpc, "grpc", "--grpc", args.grpc.is_none()),
+    ];
+    let missing = missing.into_iter().find(|(kind, .., is_missing)| *is_missing && kinds.contains(kind));
+    match missing {
+        Some((_, listener, flag, _)) => Err(SettingsError::TlsOnNothing { listener, flag }),
+        None => Ok(TlsScope::Only(kinds)),
+    }
+}
+
 /// Checks that an admin listener that other hosts can reach can identify its callers, or was opened on purpose.
-fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
+fn check_admin(args: &ServeArgs, tls_scope: &TlsScope) -> Result<(), SettingsError> {
     let is_local = args.admin_listen.ip().to_canonical().is_loopback();
-    let knows_callers = args.tokens.is_some() || args.tls.tls_client_ca.is_some();
+    let knows_callers =
+        args.tokens.is_some() || args.tls.tls_client_ca.is_some() && tls_scope.has(ListenerKind::Admin);
     if is_local || knows_callers || args.insecure_admin {
         return Ok(());
     }
@@ -253,9 +280,9 @@ fn check_test_clock(args: &ServeArgs, has_store: bool) -> Result<(), SettingsErr
         return Err(SettingsError::TestClockOfStore);
     }
     let listeners = [
-        ("--listen", Some(args.listen)),
+        ("--listen", args.listen.0),
         ("--admin-listen", Some(args.admin_listen)),
-        ("--metrics-listen", args.metrics_listen),
+        ("--metrics-listen", args.metrics_listen.0),
         ("--plain-probes", args.plain_probes),
         ("--grpc", args.grpc),
     ];
@@ -269,9 +296,18 @@ fn check_test_clock(args: &ServeArgs, has_store: bool) -> Result<(), SettingsErr
 
 /// Returns whether requests may bring limits. Envoy Gateway configures Envoy to send some, and its Envoys prove
 /// themselves by certificates.
-fn caller_quotas(args: &ServeArgs, rules: &InitialRules, notes: &mut Vec<String>) -> bool {
+fn caller_quotas(
+    args: &ServeArgs,
+    rules: &InitialRules,
+    tls_scope: &TlsScope,
+    notes: &mut Vec<String>,
+) -> bool {
     let is_xds = matches!(rules, InitialRules::Domains(SourcedDomains { source: DomainSource::Xds(_), .. }));
-    let by_default = is_xds && args.tls.tls_client_ca.is_some();
+    let listeners =
+        [(ListenerKind::Checks, args.listen.0.is_some()), (ListenerKind::Grpc, args.grpc.is_some())];
+    let are_known = args.tls.tls_client_ca.is_some()
+        && listeners.into_iter().all(|(kind, is_open)| !is_open || tls_scope.has(kind));
+    let by_default = is_xds && are_known;
     if by_default && args.caller_quotas.is_none() {
         notes.push(
             "limits come over xDS and clients show certificates, so they may send limits in descriptors: \

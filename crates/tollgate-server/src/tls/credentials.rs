@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -17,6 +17,7 @@ use tollgate::Timestamp;
 use super::alpn::Alpn;
 use super::certificate;
 use super::files::{PemFile, TlsReading};
+use super::named_client_verifier::NamedClientVerifier;
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -70,7 +71,7 @@ impl Credentials {
     pub(super) fn new(reading: &TlsReading) -> Result<Self, TlsFileError> {
         // Passed explicitly, because a library must not set the process-wide default.
         let provider = Arc::new(ring::default_provider());
-        let TlsReading { certificate, key, client_authorities } = reading;
+        let TlsReading { certificate, key, client_authorities, client_name } = reading;
         let bad_certificate = |fault| TlsFileError::new("--tls-cert", certificate, fault);
         let chain = certificates(certificate).map_err(bad_certificate)?;
         let expiry = chain.first().and_then(certificate::expiry);
@@ -87,7 +88,7 @@ impl Credentials {
                 error => bad_key(PemFault::Unfit(error)),
             })?;
         let verifier = match client_authorities {
-            Some(authorities) => verifier(authorities, &provider)
+            Some(authorities) => verifier(authorities, client_name.clone(), &provider)
                 .map(Some)
                 .map_err(|fault| TlsFileError::new("--tls-client-ca", authorities, fault))?,
             None => None,
@@ -161,14 +162,22 @@ fn private_key(file: &PemFile) -> Result<PrivateKeyDer<'static>, PemFault> {
     })
 }
 
-fn verifier(file: &PemFile, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, PemFault> {
+fn verifier(
+    file: &PemFile,
+    name: Option<ServerName<'static>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, PemFault> {
     let mut authorities = RootCertStore::empty();
     for authority in certificates(file)? {
         authorities.add(authority).map_err(PemFault::Unfit)?;
     }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider))
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider))
         .build()
-        .map_err(PemFault::UnfitAuthorities)
+        .map_err(PemFault::UnfitAuthorities)?;
+    Ok(match name {
+        None => verifier,
+        Some(name) => Arc::new(NamedClientVerifier::new(verifier, name)),
+    })
 }
 
 impl PemFile {

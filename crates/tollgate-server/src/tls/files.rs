@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustls::pki_types::ServerName;
 use tollgate_redis::SmallFile;
 
 use crate::live::file_stamp::FileStamp;
@@ -17,6 +18,8 @@ pub(crate) struct TlsFiles {
     pub(crate) key: PathBuf,
     /// Set if clients must show a certificate.
     pub(crate) client_authorities: Option<PathBuf>,
+    /// The name that the certificate of each client must have, if any.
+    pub(crate) client_name: Option<ServerName<'static>>,
 }
 
 /// The files as read at one moment. Not for logs: it holds a key.
@@ -24,6 +27,7 @@ pub(crate) struct TlsReading {
     pub(super) certificate: PemFile,
     pub(super) key: PemFile,
     pub(super) client_authorities: Option<PemFile>,
+    pub(super) client_name: Option<ServerName<'static>>,
 }
 
 /// The text of one file, or the reason why it cannot be read.
@@ -42,6 +46,7 @@ impl TlsFiles {
             certificate: PemFile::read(&self.certificate),
             key: PemFile::read(&self.key),
             client_authorities: self.client_authorities.as_deref().map(PemFile::read),
+            client_name: self.client_name.clone(),
         }
     }
 

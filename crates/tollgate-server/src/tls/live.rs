@@ -256,8 +256,12 @@ mod tests {
             let path = |name: &str| folder.path().join(name);
             fs::write(path("tls.crt"), pair[0].clone() + more).unwrap();
             fs::write(path("tls.key"), &pair[1]).unwrap();
-            let files =
-                TlsFiles { certificate: path("tls.crt"), key: path("tls.key"), client_authorities: None };
+            let files = TlsFiles {
+                certificate: path("tls.crt"),
+                key: path("tls.key"),
+                client_authorities: None,
+                client_name: None,
+            };
             let (tls, reading) = ServerTls::load(files).unwrap();
             let tls = Arc::new(tls);
             Self { reloads: tls.reloads(reading), tls, folder, pair }
@@ -335,6 +339,7 @@ mod tests {
             certificate: path("tls.crt"),
             key: path("tls.key"),
             client_authorities,
+            client_name: None,
         };
         let tickets = |tls: &ServerTls, security| tls.config(security, Alpn::Http).send_tls13_tickets;
         let (mutual, _) = ServerTls::load(files(Some(path("tls.crt")))).unwrap();

@@ -10,6 +10,7 @@ mod credentials;
 mod files;
 mod handshake_failure;
 mod live;
+mod named_client_verifier;
 mod security;
 
 pub(crate) use self::alpn::Alpn;

@@ -110,6 +110,7 @@ fn refuses_invalid_flags_with_status_2() {
             assert!(error.contains(flag) && error.contains(expected), "{error}");
         }
     }
+    assert!(fails(&["--limit", "5/1m", "--listen", "none"]).contains("`--listen none` needs `--grpc`"));
     let error = fails(&["--limit", "-5/1m"]);
     assert!(error.contains("quota `-5/1m`, column 1"), "{error}");
 }

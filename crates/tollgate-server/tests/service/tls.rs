@@ -389,6 +389,44 @@ fn plain_probes_are_not_ready_during_a_drain() {
     assert_eq!(status("/healthz"), 200);
 }
 
+/// TLS was on all listeners or on none, so a proxy with a certificate excluded a Prometheus that speaks plain HTTP.
+#[test]
+fn listeners_without_tls_stay_plain_and_are_open_to_nobody_else() {
+    let setup = Setup::new();
+    let authority = text(&setup.authority.file);
+    let listeners = ["--grpc", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
+    let mutual = ["--tls-client-ca", authority];
+    let server = setup.start(&[&listeners[..], &mutual, &["--tls-on", "grpc,checks"]].concat());
+    let plain = |address: Option<SocketAddr>, path: &str| {
+        Connection::open(address.expect("it listens")).ask(&get(path)).status
+    };
+    assert_eq!(plain(Some(server.admin), "/v1/policies"), 200);
+    assert_eq!(plain(server.metrics, "/metrics"), 200);
+    assert_eq!(plain(Some(server.public), CHECK), 400);
+    for address in [Some(server.public), server.grpc] {
+        let error = setup.client(None).get(address.expect("it listens"), "/healthz");
+        let error = error.expect_err("a certificate is needed").to_string();
+        assert!(error.contains("CertificateRequired"), "{error}");
+    }
+    let web = setup.authority.issue(setup.path(), "web", |_| {});
+    assert_eq!(status(&setup.client(Some(&web)), server.public), Some(200));
+    // Certificates protect the admin listener no more, so its pages do not choose its name either.
+    let rebound = b"GET /v1/policies HTTP/1.1\r\nHost: limits.example\r\n\r\n";
+    assert_eq!(Connection::open(server.admin).ask(rebound).status, 403);
+
+    for (more, expected) in [
+        (&["--tls-on", "grpc", "--admin-listen", "0.0.0.0:0"][..], "can be reached by other hosts"),
+        (&["--tls-on", "metrics", "--metrics-listen", "none"], "`--tls-on metrics` needs an address"),
+        (&["--tls-on", "checks", "--listen", "none"], "`--tls-on checks` needs an address"),
+    ] {
+        let arguments = setup.arguments(&[&["--grpc", "127.0.0.1:0"], &mutual[..], more].concat());
+        let refused = tollgate().arg("serve").args(arguments).output().expect("it runs");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
 /// With client certificates, other hosts may reach the admin listener, under any host name: a page that rebinds its
 /// host name to the service has no certificate for that name.
 #[test]

@@ -135,10 +135,12 @@ fn clients_with_certificates_may_bring_limits() {
         let asks = [0; 2].map(|_| client.ask(server.public, request.as_bytes()).expect("an answer").0);
         assert_eq!(asks, expected, "{flags:?}");
     }
-    // Without certificates, everyone could set their own limits.
-    let ads = Ads::start();
-    let server = crate::start(&ads, &[]);
-    ads.hear();
-    ads.publish_valid("1", &[users("shop", 100)]);
-    assert_eq!(server.post("/json", &body).status, 400);
+    // Without certificates on every listener for checks, everyone could set their own limits.
+    for flags in [&[][..], &[&tls[..], &["--tls-on", "admin"]].concat()] {
+        let ads = Ads::start();
+        let server = crate::start(&ads, flags);
+        ads.hear();
+        ads.publish_valid("1", &[users("shop", 100)]);
+        assert_eq!(server.post("/json", &body).status, 400);
+    }
 }
