@@ -75,7 +75,7 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
         Ok(settings) => settings,
         Err(error) => return Ok(wrong_setting(&error)),
     };
-    let _log = logs::start(settings.log_format).context(runtime::ADVICE)?;
+    let _log = logs::start(settings.log_format, settings.log_level).context(runtime::ADVICE)?;
     args::warn_of_unknown_variables();
     let runtime = runtime::start()?;
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(tollgate_server::serve(settings))));

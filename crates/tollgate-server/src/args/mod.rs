@@ -53,7 +53,7 @@ pub use self::tls::{ClientTlsArgs, TlsArgs, TlsListener};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
 pub(crate) use self::value::server as parse_server;
 pub use self::value::{Limits, OptionalAddress, ServerUrl};
-pub use crate::observe::logs::LogFormat;
+pub use crate::observe::logs::{LogFormat, LogLevel};
 
 /// The heading of its flags in the help.
 const SHARED_STORE: &str = "Shared store";
@@ -296,6 +296,10 @@ pub struct ServeArgs {
     /// Format of log lines, on standard error
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+
+    /// Lowest level of log lines; the variable RUST_LOG overrides it, also for single parts
+    #[arg(long, value_name = "LEVEL", env = "TOLLGATE_LOG_LEVEL", default_value = "info")]
+    pub log_level: LogLevel,
 
     /// TLS of the listeners.
     #[command(flatten)]

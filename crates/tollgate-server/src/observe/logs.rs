@@ -30,6 +30,21 @@ pub enum LogFormat {
     Json,
 }
 
+/// The lowest level of our own lines that are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// What failed
+    Error,
+    /// What an operator should look at
+    Warn,
+    /// Each start, stop and change
+    Info,
+    /// Details
+    Debug,
+    /// Everything
+    Trace,
+}
+
 /// The maximum number of lines that wait to be written. Further ones are lost.
 const WAITING: usize = 1024;
 
@@ -66,13 +81,13 @@ enum FilterError {
     Span(String),
 }
 
-/// Sends log lines to standard error from now on: our own of level `info` and above, and those of libraries of level
+/// Sends log lines to standard error from now on: our own of this level and above, and those of libraries of level
 /// `error`, unless `RUST_LOG` says otherwise.
 ///
 /// # Errors
 ///
 /// If the process cannot have another thread or file.
-pub fn start(format: LogFormat) -> io::Result<Log> {
+pub fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let (queue, waiting) = sync_channel(WAITING);
     let lines = LogLines { queue, lost: Arc::default() };
@@ -80,9 +95,10 @@ pub fn start(format: LogFormat) -> io::Result<Log> {
     thread::Builder::new().name("log".to_owned()).spawn(move || write(stderr, &waiting, &lost))?;
 
     let asked = env::var_os("RUST_LOG").unwrap_or_default();
-    let (filter, wrong) = match filter(&asked.to_string_lossy()) {
+    let own = level.into();
+    let (filter, wrong) = match filter(&asked.to_string_lossy(), own) {
         Ok(filter) => (filter, None),
-        Err(error) => (by_default(LevelFilter::INFO), Some(error)),
+        Err(error) => (by_default(own), Some(error)),
     };
     let writer = lines.clone();
     let layer = fmt::layer().with_writer(move || writer.clone());
@@ -93,7 +109,7 @@ pub fn start(format: LogFormat) -> io::Result<Log> {
     // An error means that a caller has set up logs already, which then stay.
     let _ = tracing_subscriber::registry().with(layer).with(filter).try_init();
     if let Some(error) = wrong {
-        warn!(%error, "RUST_LOG cannot be used: lines of level info and above are logged");
+        warn!(%error, "RUST_LOG cannot be used: lines of level {own} and above are logged");
     }
     Ok(Log(lines))
 }
@@ -102,8 +118,8 @@ pub fn start(format: LogFormat) -> io::Result<Log> {
 ///
 /// A level alone is for our own targets. HTTP libraries log frames of clients from level `warn` on, so a client could
 /// fill the log unless the operator names their targets.
-fn filter(directives: &str) -> Result<Targets, FilterError> {
-    let (mut own, mut targets) = (LevelFilter::INFO, Vec::new());
+fn filter(directives: &str, mut own: LevelFilter) -> Result<Targets, FilterError> {
+    let mut targets = Vec::new();
     for directive in directives.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
         if directive.contains('[') {
             return Err(FilterError::Span(directive.to_owned()));
@@ -119,6 +135,18 @@ fn filter(directives: &str) -> Result<Targets, FilterError> {
 /// Returns the filter without named targets: this level for our own lines, and `error` for those of libraries.
 fn by_default(own: LevelFilter) -> Targets {
     Targets::new().with_default(LevelFilter::ERROR).with_target(OWN_TARGETS, own)
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
 }
 
 fn write(mut stderr: File, waiting: &Receiver<LogEntry>, lost: &AtomicU64) {
@@ -168,7 +196,7 @@ mod tests {
     use super::*;
 
     fn enabled(directives: &str) -> impl Fn(&str, Level) -> bool {
-        let filter = filter(directives).unwrap();
+        let filter = filter(directives, LevelFilter::INFO).unwrap();
         move |target, level| filter.would_enable(target, &level)
     }
 
@@ -191,12 +219,15 @@ mod tests {
         assert!(named("h2::codec", Level::DEBUG) && named("tollgate_server", Level::INFO));
         assert!(!named("hyper", Level::WARN) && !named("tollgate_redis", Level::ERROR));
         assert!(!enabled("off")("tollgate_server", Level::ERROR));
+        let quiet = |directives| filter(directives, LogLevel::Warn.into()).unwrap();
+        assert!(!quiet("").would_enable("tollgate_server", &Level::INFO));
+        assert!(quiet("info").would_enable("tollgate_server", &Level::INFO));
     }
 
     #[test]
     fn a_filter_that_cannot_be_used_is_named() {
         for wrong in ["tollgate=loud", "info,h2=a=b", "tollgate[check]=info", "tollgate[{policy=a}]=info"] {
-            let error = filter(wrong).unwrap_err().to_string();
+            let error = filter(wrong, LevelFilter::INFO).unwrap_err().to_string();
             assert!(error.contains(wrong.trim_start_matches("info,")), "{error}");
         }
     }

@@ -20,7 +20,7 @@ use self::rules::{ResolvedRules, from_files, from_flags, from_import};
 use crate::access::listener::{AllowedHosts, ListenerKind, TlsScope};
 use crate::access::principals::{Principal, PrincipalFile};
 use crate::answer::trials_header::TrialsHeader;
-use crate::args::{AnswerSystem, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs};
+use crate::args::{AnswerSystem, GrpcArgs, LogFormat, LogLevel, MetricAliases, ServeArgs, TlsArgs};
 use crate::decide::domain_files::DomainFiles;
 use crate::decide::envoy::InitialDomains;
 use crate::decide::hold_seal::HoldSeal;
@@ -74,6 +74,8 @@ pub struct Settings {
     pub(crate) drain_delay: Option<Duration>,
     /// The format of log lines.
     pub log_format: LogFormat,
+    /// The lowest level of log lines.
+    pub log_level: LogLevel,
 }
 
 /// The gRPC listener.
@@ -230,6 +232,7 @@ impl Settings {
             max_attribute_bytes: args.max_attribute_bytes.get(),
             drain_delay: args.drain_delay,
             log_format: args.log_format,
+            log_level: args.log_level,
         })
     }
 }
