@@ -10,15 +10,17 @@ COPY . .
 ARG FEATURES=--no-default-features
 # What `tollgate --version --verbose` names; without it the commit is unknown.
 ARG COMMIT
+# Envoy Gateway starts /bin/ratelimit. Under that name, the program reads the variables of envoyproxy/ratelimit.
 # With --target, the flags reach the program and not what runs during its build.
 RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
  && TOLLGATE_COMMIT="$COMMIT" RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_DIST_STRIP=symbols \
     cargo build --locked --profile dist $FEATURES --package tollgate-server --target "$target" \
- && cp "target/$target/dist/tollgate" /tollgate
+ && mkdir -p /image/bin && cp "target/$target/dist/tollgate" /image/tollgate \
+ && ln -s ../tollgate /image/bin/ratelimit
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /tollgate /tollgate
+COPY --from=build /image/ /
 COPY LICENSE-APACHE LICENSE-MIT /licenses/
 # Nobody of the host.
 USER 65532:65532

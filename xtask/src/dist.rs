@@ -2,6 +2,7 @@
 //! target directory.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -47,6 +48,10 @@ pub(crate) fn build() -> Result<PathBuf> {
     let binary = archive.join("tollgate");
     fs::create_dir_all(&archive)?;
     fs::copy(static_binary(&[])?, &binary)?;
+    // Under this name, the program reads the variables of envoyproxy/ratelimit.
+    let link = archive.join("ratelimit");
+    let _ = fs::remove_file(&link);
+    symlink("tollgate", link)?;
     let write = |folder: &str, name: &str, words: &[&str]| {
         let folder = archive.join(folder);
         fs::create_dir_all(&folder)?;

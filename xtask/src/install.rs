@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread;
@@ -32,9 +33,9 @@ const PUBLIC_CAS: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The address of a name server, for names that are in no file.
 const NAME_SERVER: &str = "127.0.0.77";
 
-/// Runs the program in a read-only root, as a user without rights.
-const IN_ROOT: &str = "mount --bind \"$0\" \"$0\" && mount --options remount,bind,ro \"$0\" && \
-                       exec chroot --userspec=65532:65532 \"$0\" /tollgate \"$@\"";
+/// Runs a program in a read-only root, as a user without rights: the root, the user, the program and its arguments.
+const IN_ROOT: &str = "mount --bind \"$0\" \"$0\" && mount --options remount,bind,ro \"$0\" && user=$1 && shift && \
+                       exec chroot --userspec=\"$user:$user\" \"$0\" \"$@\"";
 
 pub(crate) fn prove() -> Result<()> {
     ensure!(command("id -u").read()?.trim() == "0", "only root can change the root directory of a program");
@@ -48,6 +49,7 @@ pub(crate) fn prove() -> Result<()> {
 
     name_server()?;
     root.serves_days_of_a_zone()?;
+    root.serves_as_ratelimit()?;
     let store = Store::start(&root)?;
     for name in ["by-hosts.test", "by-dns.test"] {
         root.serves_from(&format!("rediss://{name}:{}", store.tls.port()))?;
@@ -118,6 +120,14 @@ impl Root {
         fs::create_dir_all(root.path.join("etc/ssl/certs"))?;
         fs::create_dir_all(&root.secrets)?;
         fs::copy(binary, root.path.join("tollgate"))?;
+        fs::create_dir_all(root.path.join("bin"))?;
+        symlink("../tollgate", root.path.join("bin/ratelimit"))?;
+        let limits = root.path.join("data/ratelimit/config");
+        fs::create_dir_all(&limits)?;
+        fs::write(
+            limits.join("shop.yaml"),
+            "domain: shop\ndescriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 5 } }]\n",
+        )?;
         fs::write(root.path.join("etc/hosts"), "127.0.0.1 localhost by-hosts.test\n")?;
         fs::write(root.path.join("etc/resolv.conf"), format!("nameserver {NAME_SERVER}\n"))?;
         let public = fs::read_to_string(PUBLIC_CAS)
@@ -146,10 +156,37 @@ impl Root {
     }
 
     fn tollgate(&self, arguments: &[&str]) -> CommandLine {
-        command("env --ignore-environment PATH=/usr/sbin:/usr/bin:/sbin:/bin unshare --mount sh -c")
-            .argument(IN_ROOT)
+        self.program(&[], "65532", "/tollgate").arguments(arguments)
+    }
+
+    /// Runs this program in the root with these variables, as this user.
+    fn program(&self, variables: &[String], user: &str, path: &str) -> CommandLine {
+        command("env --ignore-environment PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+            .arguments(variables)
+            .arguments(["unshare", "--mount", "sh", "-c", IN_ROOT])
             .argument(&self.path)
-            .arguments(arguments)
+            .arguments([user, path])
+    }
+
+    /// Starts what Envoy Gateway starts: the other name of the program, without arguments, as its user, with variables
+    /// of envoyproxy/ratelimit and those that the image sets for `tollgate serve`.
+    fn serves_as_ratelimit(&self) -> Result<()> {
+        let (probes, grpc, admin) = (free_address()?, free_address()?, free_address()?);
+        let variables = [
+            "RUNTIME_ROOT=/data".to_owned(),
+            "RUNTIME_SUBDIRECTORY=ratelimit".to_owned(),
+            format!("HOST={}", probes.ip()),
+            format!("PORT={}", probes.port()),
+            format!("GRPC_PORT={}", grpc.port()),
+            format!("TOLLGATE_ADMIN_LISTEN={admin}"),
+            "TOLLGATE_LISTEN=0.0.0.0:8080".to_owned(),
+            "TOLLGATE_METRICS_LISTEN=0.0.0.0:9100".to_owned(),
+        ];
+        let process = self.program(&variables, "65534", "/bin/ratelimit").spawn_quiet()?;
+        let service = InstalledService { process, checks: probes };
+        ensure!(service.ask("/healthcheck")? == "OK", "it is not healthy");
+        println!("/bin/ratelimit: healthy in a read-only root, as the user 65534");
+        Ok(())
     }
 
     fn serve(&self, arguments: &[&str]) -> Result<InstalledService> {

@@ -8,8 +8,8 @@ use anyhow::Context;
 use tollgate_policy::ConfigError;
 use tollgate_server::args::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, UNWRITTEN, USAGE};
 use tollgate_server::args::{
-    Args, CheckArgs, CheckConfigArgs, Command, CompletionsArgs, DoctorArgs, ExplainArgs, ManArgs,
-    NewTokenArgs, ServeArgs, TokenCommand,
+    Args, CheckArgs, CheckConfigArgs, Command, CommandLine, CompletionsArgs, DoctorArgs, ExplainArgs,
+    ManArgs, NewTokenArgs, ServeArgs, TokenCommand,
 };
 #[cfg(feature = "simulate")]
 use tollgate_server::cli::simulate;
@@ -20,7 +20,11 @@ use tollgate_server::{ServiceEnd, Settings, SettingsError, args, logs};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let Args { command, verbose, .. } = match Args::from_process() {
+    let line = match CommandLine::of_process().of_environment() {
+        Ok(line) => line,
+        Err(error) => return ExitCode::from(wrong_argument(error)),
+    };
+    let Args { command, verbose, .. } = match Args::from_command_line(line) {
         Ok(args) => args,
         Err(error) => return ExitCode::from(usage(&error)),
     };

@@ -1,5 +1,6 @@
 //! Environment variables that act like flags. An empty one counts as unset, and errors name the variable.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -9,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use tracing::warn;
 
-use super::{Args, SHARED_STORE, Secret};
+use super::{Args, CommandLine, SHARED_STORE, Secret};
 
 /// Displays a flag in messages: the environment variable, if the value came from there.
 pub(crate) struct Flag(pub(crate) &'static str);
@@ -20,6 +21,9 @@ pub(crate) struct FlagWith<'a>(pub(crate) &'static str, pub(crate) &'a dyn fmt::
 /// The variables that gave flags of this process their values.
 static USED_VARIABLES: OnceLock<Vec<String>> = OnceLock::new();
 
+/// Flags, each with the variable of another program that it came from.
+static ORIGINAL_VARIABLES: OnceLock<Vec<(&'static str, &'static str)>> = OnceLock::new();
+
 impl Args {
     /// Reads the arguments and variables of this process.
     ///
@@ -27,11 +31,21 @@ impl Args {
     ///
     /// If they are not valid. The help, if requested, is an error too.
     pub fn from_process() -> Result<Self, clap::Error> {
+        Self::from_command_line(CommandLine::of_process())
+    }
+
+    /// Reads these words and the variables of this process.
+    ///
+    /// # Errors
+    ///
+    /// If they are not valid. The help, if requested, is an error too.
+    pub fn from_command_line(line: CommandLine) -> Result<Self, clap::Error> {
+        let CommandLine { words, original } = line;
         let mut command =
             super::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
         let matches = command
-            .try_get_matches_from_mut(std::env::args_os())
-            .map_err(|error| with_variables(error, &mut command))?;
+            .try_get_matches_from_mut(&words)
+            .map_err(|error| with_variables(error, &mut command, &words))?;
         if let Some((subcommand, matches)) = subcommand(&command, &matches) {
             expect_one_subject(subcommand, matches)?;
             let used = subcommand.get_arguments().filter_map(|arg| variable(arg, matches));
@@ -42,6 +56,11 @@ impl Args {
         if let Some(store) = args.command.as_mut().and_then(super::Command::store_args_mut) {
             [store.password, store.sentinel_password] = SECRETS.map(secret);
         }
+        if let Some(super::Command::Serve(serve)) = &mut args.command {
+            let _ = ORIGINAL_VARIABLES
+                .set(original.as_ref().map(|original| original.sources.clone()).unwrap_or_default());
+            serve.original = original;
+        }
         Ok(args)
     }
 }
@@ -49,15 +68,21 @@ impl Args {
 impl Flag {
     /// Returns the variable that the value came from, if it did.
     fn variable(&self) -> Option<&'static str> {
-        let name = self.0.trim_start_matches('-').replace('-', "_").to_ascii_uppercase();
+        let name = variable_of(self.0);
         let used = USED_VARIABLES.get()?.iter().map(String::as_str);
-        used.into_iter().find(|variable| variable.strip_prefix("TOLLGATE_") == Some(&name))
+        used.into_iter().find(|variable| *variable == name)
+    }
+
+    /// Returns the variable of another program that the value came from, if it did.
+    pub(crate) fn original_variable(&self) -> Option<&'static str> {
+        let mut sources = ORIGINAL_VARIABLES.get()?.iter();
+        sources.find(|(flag, _)| *flag == self.0).map(|(_, variable)| *variable)
     }
 }
 
 impl fmt::Display for Flag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.variable().unwrap_or(self.0))
+        f.write_str(self.variable().or_else(|| self.original_variable()).unwrap_or(self.0))
     }
 }
 
@@ -68,6 +93,16 @@ impl fmt::Display for FlagWith<'_> {
             None => write!(f, "{} {}", self.0, self.1),
         }
     }
+}
+
+/// Returns the variable that acts like this flag, if it is set.
+pub(crate) fn overriding_variable(flag: &str) -> Option<String> {
+    let variable = variable_of(flag);
+    std::env::var_os(&variable).filter(|value| !value.is_empty()).map(|_| variable)
+}
+
+fn variable_of(flag: &str) -> String {
+    format!("TOLLGATE_{}", flag.trim_start_matches('-').replace('-', "_").to_ascii_uppercase())
 }
 
 /// Logs unknown variables that begin with `TOLLGATE_`: most are misspelled.
@@ -116,9 +151,9 @@ fn without_empty_variable(arg: Arg) -> Arg {
 }
 
 /// Rewrites an error so that it names the source of the value: the flag, or its variable.
-fn with_variables(mut error: clap::Error, command: &mut Command) -> clap::Error {
+fn with_variables(mut error: clap::Error, command: &mut Command, words: &[OsString]) -> clap::Error {
     // An error comes without the arguments, so they are read once more.
-    let given = command.clone().ignore_errors(true).try_get_matches_from(std::env::args_os());
+    let given = command.clone().ignore_errors(true).try_get_matches_from(words);
     let Some((subcommand, matches)) = given.as_ref().ok().and_then(|given| subcommand(command, given)) else {
         return error;
     };

@@ -4,6 +4,7 @@
 //! of commands that read policy files in `policies`, and those of commands that read logs in `simulate`. `value` and
 //! `log_value` parse single values, and `environment` handles variables.
 
+mod command_line;
 mod environment;
 pub mod exit_status;
 mod grpc;
@@ -35,8 +36,10 @@ use tollgate::HoldLength;
 use tollgate_http::Network;
 use tollgate_policy::Generation;
 
+pub(crate) use self::command_line::IMPORT_FOLDER;
+pub use self::command_line::{CommandLine, OriginalEnvironment};
 pub use self::environment::warn_of_unknown_variables;
-pub(crate) use self::environment::{Flag, FlagWith};
+pub(crate) use self::environment::{Flag, FlagWith, overriding_variable};
 pub use self::grpc::GrpcArgs;
 #[cfg(feature = "simulate")]
 pub use self::log_value::Companion;
@@ -323,6 +326,10 @@ pub struct ServeArgs {
     /// The settings for an outage.
     #[command(flatten)]
     pub failure: FailureArgs,
+
+    /// The environment of another program that the flags stand for.
+    #[arg(skip)]
+    pub original: Option<OriginalEnvironment>,
 }
 
 /// Flags of `tollgate doctor`.

@@ -309,6 +309,9 @@ impl Operations {
             (Some(Listener { name, flag, .. }), _) => {
                 format!("this path is served on the {name} listener (`serve {flag}`)")
             }
+            (None, _) if at_path().next().is_some() => {
+                "this path is served on the checks listener, and there is none (`serve --listen none`)".to_owned()
+            }
             (None, _) if self.without_policies.contains(&path) => {
                 "this path uses policies, but the limits of envoyproxy/ratelimit replace them (`serve --import \
                  envoy-ratelimit`): use `/json`, or gRPC"

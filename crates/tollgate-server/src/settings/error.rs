@@ -8,7 +8,7 @@ use tollgate_redis::{KeyLayout, TlsError, UrlError};
 
 use super::flags::FlagsError;
 use super::import::ImportError;
-use crate::args::{AnswerSystem, Flag, FlagWith};
+use crate::args::{AnswerSystem, Flag, FlagWith, IMPORT_FOLDER};
 use crate::decide::hold_seal::HoldSecretError;
 use crate::observe::with_sources::WithSources;
 use crate::store::StoreSetupError;
@@ -40,7 +40,7 @@ pub enum SettingsError {
     #[error("`{}` needs `--grpc`: no listener would accept checks", FlagWith("--listen", &"none"))]
     NoChecks,
     /// The settings of another system cannot be imported.
-    #[error("`{}`: {}", Flag("--import"), of_import(.0))]
+    #[error("`{}`: {}", of_import_flag(.0), of_import(.0))]
     Import(#[from] ImportError),
     /// The URL of the store in another system's settings is invalid. It is not repeated, because it may hold a
     /// password.
@@ -183,6 +183,13 @@ fn of_file(error: &ConfigError) -> String {
         },
         error => WithSources(error).to_string(),
     }
+}
+
+/// Returns the flag, or the variable of another program that named the folder.
+fn of_import_flag(error: &ImportError) -> Flag {
+    let names_folder =
+        matches!(error, ImportError::File(_)) && Flag(IMPORT_FOLDER).original_variable().is_some();
+    Flag(if names_folder { IMPORT_FOLDER } else { "--import" })
 }
 
 fn of_import(error: &ImportError) -> String {

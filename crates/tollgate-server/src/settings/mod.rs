@@ -20,7 +20,9 @@ use self::rules::{ResolvedRules, from_files, from_flags, from_import};
 use crate::access::listener::{AllowedHosts, ListenerKind, TlsScope};
 use crate::access::principals::{Principal, PrincipalFile};
 use crate::answer::trials_header::TrialsHeader;
-use crate::args::{AnswerSystem, GrpcArgs, LogFormat, LogLevel, MetricAliases, ServeArgs, TlsArgs};
+use crate::args::{
+    AnswerSystem, GrpcArgs, LogFormat, LogLevel, MetricAliases, OriginalEnvironment, ServeArgs, TlsArgs,
+};
 use crate::decide::domain_files::DomainFiles;
 use crate::decide::envoy::InitialDomains;
 use crate::decide::hold_seal::HoldSeal;
@@ -143,6 +145,7 @@ impl Settings {
             [] => from_import(&args)?,
             paths => from_files(paths, &args)?,
         };
+        notes.extend(args.original.as_ref().map(OriginalEnvironment::note));
         match rules {
             InitialRules::Domains(_) => check_needless_for_domains(&args)?,
             InitialRules::Policies(_) if args.metric_aliases == Some(MetricAliases::EnvoyRatelimit) => {

@@ -73,7 +73,7 @@ pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsErr
         false => ChargingMode::AllOrNothing,
     });
     let import = Import::new(&args.import, args.xds.clone())?;
-    let imported = match import.read(charging, on_store_failure(args)?)? {
+    let imported = match import.read(charging, on_store_failure(args)?, args.original.as_ref())? {
         ImportedSettings::Policies(imported) => *imported,
         ImportedSettings::Domains(imported) => return from_domains(*imported, args),
     };
@@ -101,7 +101,8 @@ pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsErr
 
 /// Resolves limits of Envoy's service, which decide instead of policies.
 fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
-    let ImportedDomains { mut initial, source: domain_source, store, store_tls, prefix, mut notes } = imported;
+    let ImportedDomains { mut initial, source: domain_source, store, store_tls, prefix, mut notes } =
+        imported;
     // Its files are for its store.
     let store_tls = if args.store.is_none() { store_tls } else { ImportedStoreTls::default() };
     if args.metric_aliases != Some(MetricAliases::EnvoyRatelimit) {

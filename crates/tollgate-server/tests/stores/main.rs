@@ -2,6 +2,10 @@
 //!
 //! All of these start services and stores of their own, so they can run side by side in one process.
 
+#[path = "../support/ads.rs"]
+mod ads;
+#[path = "../support/certificates.rs"]
+mod certificates;
 mod doctor;
 mod grpc;
 #[path = "../support/grpc.rs"]

@@ -2,7 +2,7 @@
 //!
 //! It writes and reads the frames of gRPC itself, so that it shares no code with the client.
 
-#![allow(dead_code, reason = "every test file uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "every test file uses a part of it")]
 #![allow(clippy::expect_used, reason = "this is a test")]
 
 /// The generated messages.

@@ -8,7 +8,7 @@ pub(crate) mod http2;
 pub(crate) mod shell;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,14 +148,18 @@ impl Server {
 
     fn spawn(mut command: Command, arguments: &[&str], stderr: Stdio) -> Self {
         // In the environment, so that flags of a test win.
-        let mut child = command
+        command
             .envs([("TOLLGATE_LISTEN", "127.0.0.1:0"), ("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0")])
             .arg("serve")
             .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .spawn()
-            .expect("the server starts");
+            .stderr(stderr);
+        Self::of_command(command)
+    }
+
+    /// Starts the server by this command, whose arguments and variables are complete. Where there is no listener for
+    /// checks, that for probes takes its place.
+    pub(crate) fn of_command(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the server starts");
         let stdout = child.stdout.take().expect("its output is piped");
         // The server writes all lines at once, so nothing is left to read after the last one.
         let (mut said, mut stdout) = (Vec::<String>::new(), BufReader::new(stdout));
@@ -169,11 +173,15 @@ impl Server {
         }
         let address = |name: &str| {
             let line = said.iter().find(|line| line.starts_with(name))?;
-            line.split("://").nth(1).and_then(|address| address.parse().ok())
+            let address: SocketAddr = line.split("://").nth(1)?.parse().ok()?;
+            // One of all addresses, which certificates name.
+            let ip =
+                if address.ip().is_unspecified() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { address.ip() };
+            Some(SocketAddr::new(ip, address.port()))
         };
-        let both = address("checks").zip(address("admin"));
-        let ((public, admin), metrics) = (both.expect("it says its addresses"), address("metrics"));
-        let (probes, grpc) = (address("probes"), address("grpc"));
+        let (probes, grpc, metrics) = (address("probes"), address("grpc"), address("metrics"));
+        let both = address("checks").or(probes).zip(address("admin"));
+        let (public, admin) = both.expect("it says its addresses");
         let log = child.stderr.take().map(|mut stderr| {
             thread::spawn(move || {
                 let mut log = String::new();

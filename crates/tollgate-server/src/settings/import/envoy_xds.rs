@@ -9,8 +9,8 @@ use rustls::pki_types::ServerName;
 use tollgate_envoy::SameDomain;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 
-use super::ImportError;
 use super::envoy_variables::{EnvoyVariables, flag};
+use super::{ImportError, go_value};
 use crate::args::{ServerUrl, parse_server};
 use crate::observe::with_sources::WithSources;
 use crate::xds::{LimitsAtStart, XdsBackoff, XdsCertificates, XdsNode, XdsServer, XdsSettings};
@@ -265,22 +265,8 @@ fn parsed<T>(
     value.ok_or_else(invalid).map(Some)
 }
 
-/// Reads a duration as Go writes it.
 fn duration(text: &str) -> Option<Duration> {
-    const UNITS: [(&str, f64); 7] =
-        [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
-    let mut rest = text;
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let is_number = |character: char| character.is_ascii_digit() || character == '.';
-        let (number, after) = rest.split_at(rest.find(|character| !is_number(character))?);
-        let (unit, after) = after.split_at(after.find(is_number).unwrap_or(after.len()));
-        let (_, length) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        seconds += number.parse::<f64>().ok()? * length;
-        rest = after;
-    }
-    let duration = Duration::try_from_secs_f64(seconds).ok()?;
-    (Duration::from_millis(1)..=MAX_WAIT).contains(&duration).then_some(duration)
+    go_value::duration(text).filter(|duration| (Duration::from_millis(1)..=MAX_WAIT).contains(duration))
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@
 //! has a file here; `spring` reads files in Spring's format. Nothing is guessed: a setting without an equivalent stops
 //! the start with an error that shows what to do.
 
+mod envoy_process;
 mod envoy_ratelimit;
 mod envoy_variables;
 mod envoy_xds;
+mod go_value;
 mod rlaas;
 mod spring;
 mod valkey_env;
@@ -21,7 +23,7 @@ use tollgate_policy::{ConfigError, Policies, PolicyError, Printable};
 use tollgate_redis::KeyLayout;
 
 pub(crate) use self::envoy_ratelimit::{ImportedDomains, ImportedStoreTls};
-use crate::args::{AnswerSystem, Flag, Secret, ServerUrl};
+use crate::args::{AnswerSystem, Flag, OriginalEnvironment, Secret, ServerUrl};
 
 /// The settings of another system, not yet read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,8 +172,8 @@ impl Import {
         Self::EnvoyRatelimit { folder, xds: None }
     }
 
-    /// Reads the settings that the system would read. `charging` replaces its default, and `failure` the system's behaviour during an outage of the
-    /// store.
+    /// Reads the settings that the system would read. `charging` replaces its default, and `failure` its behaviour
+    /// during an outage of the store. Variables that have set a flag are not said to have no effect.
     ///
     /// # Errors
     ///
@@ -180,12 +182,14 @@ impl Import {
         self,
         charging: Option<ChargingMode>,
         failure: Option<OnStoreFailure>,
+        original: Option<&OriginalEnvironment>,
     ) -> Result<ImportedSettings, ImportError> {
         match self {
             Self::Rlaas(file) => Ok(ImportedSettings::Policies(rlaas::read(&file, failure)?.into())),
             Self::ValkeyEnv => Ok(ImportedSettings::Policies(valkey_env::read(&variable, failure)?.into())),
             Self::EnvoyRatelimit { folder, xds } => {
                 let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+                let names = names.filter(|name| !original.is_some_and(|original| original.has_used(name)));
                 let domains = envoy_ratelimit::read(folder, xds, &variable, names, charging, failure)?;
                 Ok(ImportedSettings::Domains(domains.into()))
             }

@@ -5,6 +5,7 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+mod envoy_process;
 mod envoy_ratelimit;
 mod envoy_reading;
 mod layout;
