@@ -285,7 +285,17 @@ fn the_live_domains_are_listed_and_unchanged_files_replace_nothing() {
     let server = serve(&[], &["--import", "envoy-ratelimit", path]);
     let live = || server.admin_get("/v1/policies").json();
     let domains = json!([{ "name": "bar", "limits": 0 }, { "name": "shop", "limits": 1 }]);
-    assert_eq!(live(), json!({ "decides": "domains", "version": 1, "source": path, "domains": domains }));
+    let generation = "fe4ba0ffcd31b149";
+    assert_eq!(
+        live(),
+        json!({
+            "decides": "domains",
+            "version": 1,
+            "generation": generation,
+            "source": path,
+            "domains": domains
+        })
+    );
     let reload = || server.admin_post("/v1/policies/reload", "{}").json();
     assert_eq!(reload(), json!({ "replaced": false, "version": 1 }));
     fs::write(folder.join("config.yaml"), format!("# new\n{limits}")).expect("a file can be written");
@@ -294,6 +304,7 @@ fn the_live_domains_are_listed_and_unchanged_files_replace_nothing() {
     server.admin_post("/v1/policies/reload", "{}");
     // The service itself may have looked at the file as well.
     assert_eq!(live()["version"], 2);
+    assert_ne!(live()["generation"], generation);
     fs::write(folder.join("config.yaml"), "domain: shop\nfoo: 1\n").expect("a file can be written");
     assert_eq!(server.admin_post("/v1/policies/reload", "{}").status, 422);
     let live = live();
