@@ -68,3 +68,32 @@ async fn of_service(server: &ServerUrl, service: &ServiceClient) -> Vec<ReplicaA
     };
     vec![ReplicaAddress { address: authority.to_owned(), name: None, service: Err(failure) }]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::ClientTlsArgs;
+
+    #[tokio::test]
+    async fn a_name_has_all_its_addresses_and_what_is_too_much_is_said() {
+        let tls = ClientTlsArgs { ca: None, client_cert: None, client_key: None };
+        let server = |authority: &str| ServerUrl { tls: false, authority: authority.parse().unwrap() };
+        let found = async |servers: &[ServerUrl]| {
+            let services: Vec<_> =
+                servers.iter().map(|server| (server, ServiceClient::new(server, &tls).unwrap())).collect();
+            of_all(&services).await
+        };
+        let one = found(&[server("10.0.0.1:80"), server("[::1]:80"), server("localhost:80")]).await;
+        let addresses: Vec<&str> = one.iter().map(|found| found.address.as_str()).collect();
+        assert_eq!(addresses.get(..2), Some(&["10.0.0.1:80", "[::1]:80"][..]));
+        assert!(addresses.contains(&"127.0.0.1:80"), "{addresses:?}");
+        assert!(one.iter().skip(2).all(|found| found.name.as_deref() == Some("localhost:80")));
+
+        let many: Vec<ServerUrl> =
+            (0..502).map(|number| server(&format!("10.0.{}.{}:80", number / 256, number % 256))).collect();
+        let found = found(&many).await;
+        assert_eq!(found.len(), 501);
+        let last = found.last().unwrap();
+        assert_eq!((last.address.as_str(), last.service.is_err()), ("2 more", true));
+    }
+}
