@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{command, program, target_directory};
-use crate::system::SystemPackage;
+use crate::system::{self, SystemPackage};
 use crate::tools;
 
 const SYSTEMD: SystemPackage = SystemPackage { name: "systemd", probe: "command -v systemd-analyze" };
-const GO: SystemPackage = SystemPackage { name: "golang-go", probe: "command -v go" };
 
 /// Versions that the proof is known to work with.
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.19.0";
@@ -132,7 +131,7 @@ fn helm() -> Result<PathBuf> {
     }
     let folder = target_directory()?.join("helm");
     if !folder.join("helm").exists() {
-        GO.require()?;
+        system::GO.require()?;
         let path = folder.to_str().context("the target directory is no text")?;
         command("go install").argument(HELM).environment("GOBIN", path).run()?;
     }

@@ -191,6 +191,12 @@ pub(crate) enum Proof {
         #[arg(long, value_name = "COMMIT", default_value = upgrade::OLDEST)]
         from: String,
     },
+    /// Let go-control-plane send limits over xDS, and let Envoy ask, with the routes that Envoy Gateway generates
+    Xds {
+        /// Seed of the requests, as a violation names it
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 /// The number of malformed inputs by default.
@@ -267,6 +273,7 @@ impl Proof {
             }
             Self::Simulate { cases, logs, seed, planted: false } => simulate(cases, logs, seed),
             Self::Upgrade { from } => upgrade::prove(&from),
+            Self::Xds { seed } => xds(seed),
         }
     }
 }
@@ -541,7 +548,16 @@ fn slow(clients: &str) -> Result<()> {
 fn gateway() -> Result<()> {
     let tests = command("cargo test --locked --package tollgate-server --test gateway --");
     // One judges times.
-    proxies::with_proxies(tests)?.arguments(["--test-threads", "1"]).run()
+    proxies::with_proxies(tests)?.arguments(["--skip", proxies::OVER_XDS, "--test-threads", "1"]).run()
+}
+
+fn xds(seed: u64) -> Result<()> {
+    servers::require()?;
+    let tests = command("cargo test --locked --package tollgate-server --test gateway --")
+        .argument(proxies::OVER_XDS)
+        .environment("TOLLGATE_SEED", seed.to_string())
+        .arguments(["--ignored", "--nocapture", "--test-threads", "1"]);
+    proxies::with_control_plane(tests)?.run()
 }
 
 /// The program, installed into a virtual environment under the target directory.

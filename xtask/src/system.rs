@@ -20,6 +20,7 @@ pub(crate) const NODE: SystemPackage =
 pub(crate) const PYTHON: SystemPackage = SystemPackage { name: "python3", probe: "command -v python3" };
 pub(crate) const PYTHON_VENV: SystemPackage =
     SystemPackage { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };
+pub(crate) const GO: SystemPackage = SystemPackage { name: "golang-go", probe: "command -v go" };
 /// For limitador's Redis client.
 pub(crate) const OPENSSL: SystemPackage =
     SystemPackage { name: "libssl-dev pkg-config", probe: "pkg-config --exists openssl" };

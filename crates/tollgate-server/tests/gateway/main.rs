@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+#[path = "../support/certificates.rs"]
+mod certificates;
 mod envoy;
 mod manual;
 mod proxies;
@@ -12,6 +14,7 @@ mod stream_end;
 #[path = "../support/mod.rs"]
 mod support;
 mod upstream;
+mod xds;
 
 use std::net::{SocketAddr, TcpListener};
 
