@@ -11,7 +11,8 @@ use crate::ads::{
     Ads, DiscoveryResponse, RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitReplace,
     TYPE_URL, config, limited, response, users,
 };
-use crate::support::until;
+use crate::support::folder::Folder;
+use crate::support::{Server, tollgate, until};
 use crate::{ask, start, start_with};
 
 #[test]
@@ -58,6 +59,33 @@ fn limits_are_live_once_they_are_acknowledged() {
     let reload = server.admin_post("/v1/policies/reload", "");
     reload.assert_problem(409, None);
     assert!(reload.json()["detail"].as_str().unwrap().contains("over xDS"), "{}", reload.json());
+}
+
+/// A fleet may move from files to xDS replica by replica.
+#[test]
+fn limits_over_xds_have_the_generation_of_the_same_limits_in_files() {
+    let ads = Ads::start();
+    let server = start(&ads, &[]);
+    ads.hear();
+    ads.publish_valid("1", &[users("shop", 2), users("other", 1)]);
+    let folder = Folder::new();
+    let users_of = |domain: &str, limit: u32| {
+        let limit = format!("{{ unit: day, requests_per_unit: {limit} }}");
+        format!("domain: {domain}\ndescriptors: [{{ key: user, rate_limit: {limit} }}]\n")
+    };
+    folder.write("a.yaml", &users_of("other", 1));
+    folder.write("b.yaml", &users_of("shop", 2));
+    let by_files = Server::start(&["--import", "envoy-ratelimit", folder.root().to_str().unwrap()]);
+    let addresses = [&server, &by_files].map(|server| server.public.to_string());
+    let compare = || {
+        let compared = tollgate().args(["doctor", "--fleet"]).args(&addresses).output().unwrap();
+        (compared.status.code(), String::from_utf8(compared.stdout).unwrap())
+    };
+    let (status, said) = compare();
+    assert_eq!((status, said.contains("in step: 2 replicas")), (Some(0), true), "{said}");
+    ads.publish_valid("2", &[users("shop", 3), users("other", 1)]);
+    let (status, said) = compare();
+    assert_eq!((status, said.contains("not in step: ")), (Some(1), true), "{said}");
 }
 
 /// Each case is a response, and a part of each line of the reason.
