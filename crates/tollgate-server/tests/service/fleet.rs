@@ -234,3 +234,15 @@ fn domains_have_a_generation_too() {
     two.write("y.yaml", &domain("a", 3));
     until("they differ", || doctor(&["--fleet", &first, &second]).0 == Some(1));
 }
+
+#[test]
+fn the_manual_shows_the_generation_of_its_example() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let checked =
+        tollgate().args(["check-config", "examples/shop.yaml"]).current_dir(root).output().expect("it runs");
+    let said = String::from_utf8(checked.stdout).expect("text");
+    let (_, generation) = said.trim_end().rsplit_once(' ').expect("words");
+    let page = include_str!("../../../../docs/reload-and-stop.md");
+    let (_, section) = page.split_once("## A fleet in step").expect("the section");
+    assert_eq!((page.matches(&said).count(), section.matches(generation).count()), (2, 3), "{said}");
+}
