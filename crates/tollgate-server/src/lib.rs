@@ -37,7 +37,7 @@
 //!
 //! [`args`] reads flags and variables, [`Settings`] resolves them to ready objects, and [`serve`] puts everything
 //! together. Policies come from flags (`settings::flags`), from another system's settings (`settings::import`), or from
-//! files, which `live` watches and reloads. `decide` is independent of wire formats, `http` and `grpc` are independent
+//! files, which `live` watches and reloads. Envoy's limits can come from a management server, which `xds` follows. `decide` is independent of wire formats, `http` and `grpc` are independent
 //! of counters and of each other: `answer` has the rejections that both word. Everything works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with. The other commands are in
 //! [`cli`].

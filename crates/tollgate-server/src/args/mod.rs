@@ -220,13 +220,13 @@ pub struct ServeArgs {
     pub when_full: WhenFull,
 
     /// Count denied requests as well [default: false; with limits over xDS, true]
-    #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_name = "BOOL", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_name = "BOOL", value_parser = value::boolean)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub count_denied: Option<bool>,
 
     /// Accept limits in a request (`policy` and `quotas`; `limit` of Envoy's descriptors), counted separately from all
     /// policies [default: false; with limits over xDS and --tls-client-ca, true]
-    #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_name = "BOOL", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_name = "BOOL", value_parser = value::boolean)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub caller_quotas: Option<bool>,
 

@@ -44,6 +44,15 @@ pub(super) fn attribute(text: &str) -> Result<(String, String), ExpectedForm> {
     }
 }
 
+/// Parses the value of a flag that is true without one, in the words of clap's `BoolishValueParser`.
+pub(super) fn boolean(text: &str) -> Result<bool, ExpectedForm> {
+    match text.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "t" | "true" | "on" | "1" => Ok(true),
+        "n" | "no" | "f" | "false" | "off" | "0" => Ok(false),
+        _ => Err("expected true or false"),
+    }
+}
+
 /// Parses an address to listen on.
 pub(super) fn address(text: &str) -> Result<SocketAddr, ExpectedForm> {
     let port = text.strip_prefix("localhost:").and_then(port);

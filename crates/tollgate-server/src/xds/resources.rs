@@ -174,3 +174,92 @@ fn json(value: prost_types::Value) -> Result<Value, NotFinite> {
         Some(Kind::StructValue(members)) => object(members)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate_policy::Sources;
+
+    use super::super::messages::ratelimit::config::ratelimit::v3::RateLimitReplace;
+    use super::*;
+
+    fn any(config: &RateLimitConfig) -> Any {
+        Any { type_url: TYPE_URL.to_owned(), value: config.encode_to_vec() }
+    }
+
+    fn descriptor(key: &str) -> RateLimitDescriptor {
+        RateLimitDescriptor { key: key.to_owned(), ..Default::default() }
+    }
+
+    /// With every field that messages have.
+    #[test]
+    fn messages_mean_the_same_as_files() {
+        let number = |number| prost_types::Value { kind: Some(Kind::NumberValue(number)) };
+        let text = prost_types::Value { kind: Some(Kind::StringValue("5".to_owned())) };
+        let list = prost_types::ListValue { values: vec![number(2.5), prost_types::Value { kind: None }] };
+        let list = prost_types::Value { kind: Some(Kind::ListValue(list)) };
+        let members = [("a", number(1.0)), ("b", text), ("c", list)];
+        let metadata = members.map(|(name, value)| (name.to_owned(), value)).into();
+        let limited = RateLimitDescriptor {
+            value: "x".to_owned(),
+            rate_limit: Some(RateLimitPolicy {
+                unit: 7,
+                requests_per_unit: u32::MAX,
+                unlimited: false,
+                name: "weekly".to_owned(),
+                replaces: vec![RateLimitReplace { name: "other".to_owned() }],
+            }),
+            shadow_mode: true,
+            detailed_metric: true,
+            quota_mode: true,
+            metadata: Some(Struct { fields: metadata }),
+            ..descriptor("b")
+        };
+        let limit = |limit| RateLimitDescriptor { rate_limit: Some(limit), ..descriptor("c") };
+        let denied = limit(RateLimitPolicy { unit: 1, ..Default::default() });
+        let unlimited = limit(RateLimitPolicy { unlimited: true, ..Default::default() });
+        let configs = [
+            ("shop", vec![RateLimitDescriptor { descriptors: vec![limited], ..descriptor("a") }, denied]),
+            ("other", vec![unlimited]),
+        ];
+        let configs = configs.map(|(domain, descriptors)| {
+            any(&RateLimitConfig { name: domain.to_owned(), domain: domain.to_owned(), descriptors })
+        });
+        let domains = read(configs.into(), SameDomain::Refuse).unwrap();
+
+        let shop = "
+domain: shop
+descriptors:
+- key: a
+  descriptors:
+  - key: b
+    value: x
+    shadow_mode: true
+    quota_mode: true
+    detailed_metric: true
+    metadata: { a: 1.0, b: '5', c: [2.5, null] }
+    rate_limit:
+      { unit: week, requests_per_unit: 4294967295, name: weekly, replaces: [{ name: other }] }
+- { key: c, rate_limit: { unit: second, requests_per_unit: 0 } }
+";
+        let other = "domain: other\ndescriptors: [{ key: c, rate_limit: { unlimited: true } }]\n";
+        let sources = Sources::of("shop.yaml", shop).and("other.yaml", other);
+        let files = Domains::parse(&sources, SameDomain::Refuse).unwrap();
+        assert!(domains.is_same_as(&files), "{domains:?}\n{files:?}");
+        assert_eq!(domains.generation(), files.generation());
+    }
+
+    /// The first matching wildcard applies, and servers send resources in any order.
+    #[test]
+    fn the_order_of_resources_means_nothing() {
+        let config = |name: &str, value: &str, requests_per_unit| {
+            let rate_limit = Some(RateLimitPolicy { unit: 1, requests_per_unit, ..Default::default() });
+            let descriptor =
+                RateLimitDescriptor { value: value.to_owned(), rate_limit, ..descriptor("path") };
+            let descriptors = vec![descriptor];
+            any(&RateLimitConfig { name: name.to_owned(), domain: "shop".to_owned(), descriptors })
+        };
+        let (one, other) = (config("one", "/a*", 1), config("other", "/*", 2));
+        let read = |resources| read(resources, SameDomain::Merge).unwrap();
+        assert!(read(vec![one.clone(), other.clone()]).is_same_as(&read(vec![other, one])));
+    }
+}

@@ -66,10 +66,15 @@ fn the_last_limits_stay_while_the_server_is_away() {
     let ready = server.get("/readyz");
     assert_eq!(ready.status, 200);
     assert!(String::from_utf8(ready.body).unwrap().contains("the xDS server is not connected"));
+    let age = || server.metric("tollgate_policies_age_seconds").unwrap();
+    until("the age of the limits grows", || age() > 3.0);
     let ads = Ads::start_at(address, None);
     ads.hear();
     ads.publish_valid("7", &[users("shop", 50)]);
     assert_eq!(ask(&server, "shop", "alice"), 200);
+    // It does not grow while the server has nothing newer.
+    assert!(ads.hears_nothing(Duration::from_secs(4)));
+    assert!(age() < 3.0);
     server.signal("TERM");
     let (_, log) = server.wait();
     assert!(log.contains("no connection to the xDS server: the last limits stay live"), "{log}");
