@@ -270,8 +270,11 @@ impl Edge {
                 None => "the files of limits cannot be used: the last valid ones stay live\n".to_owned(),
             };
         }
-        if xds.as_ref().is_some_and(|xds| !xds.is_connected()) {
-            text += "the xDS server is not connected: the last limits stay live\n";
+        if let Some(xds) = xds.as_ref().filter(|xds| !xds.is_connected()) {
+            text += match xds.last_accepted() {
+                Some(_) => "the xDS server is not connected: the last limits stay live\n",
+                None => "the xDS server is not connected: there are no limits yet\n",
+            };
         }
         Ok(text)
     }

@@ -118,7 +118,11 @@ impl XdsClient {
         let (was_connected, has_room) = (status.set_connected(false), self.failure_logged.passes(LOG_GAP));
         if was_connected || has_room {
             let (server, reason) = (status.server(), &lost.reason);
-            warn!(server, reason, "no connection to the xDS server: the last limits stay live");
+            let limits = match status.last_accepted() {
+                Some(_) => "the last limits stay live",
+                None => "there are no limits yet",
+            };
+            warn!(server, reason, "no connection to the xDS server: {limits}");
         }
     }
 }

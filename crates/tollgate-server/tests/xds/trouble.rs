@@ -35,6 +35,8 @@ fn the_service_can_start_without_limits_and_admit_everything() {
         Server::start_by(command, &["--import", "envoy-ratelimit", "--xds", &url])
     };
     assert_eq!(["/readyz", "/healthcheck"].map(|path| server.get(path).status), [200; 2]);
+    let ready = String::from_utf8(server.get("/readyz").body).unwrap();
+    assert!(ready.contains("the xDS server is not connected: there are no limits yet"), "{ready}");
     assert_eq!(ask(&server, "shop", "alice"), 200);
     assert_eq!(server.metric("tollgate_xds_connected"), Some(0.0));
     assert_eq!(server.metric("tollgate_unknown_domain_checks_total"), Some(1.0));
@@ -43,6 +45,9 @@ fn the_service_can_start_without_limits_and_admit_everything() {
     ads.hear();
     ads.publish_valid("1", &[users("shop", 1)]);
     assert_eq!([0; 2].map(|_| ask(&server, "shop", "alice")), [200, 429]);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("no connection to the xDS server: there are no limits yet"), "{log}");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn invalid_updates_are_rejected_with_a_reason_and_change_nothing() {
             &[config("shop", vec![limited("", "x", 1), nested(limited("c*", "", 1))])],
             &[
                 "resource `shop`: descriptors[0]: a descriptor needs `key`",
-                "resource `shop`: descriptors[1].descriptors[0].key: a key has no `*`",
+                "resource `shop`: descriptors[1].descriptors[0].key: a key has a `*` only if its value",
             ],
         ),
         (
