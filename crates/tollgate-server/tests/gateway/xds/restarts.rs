@@ -31,12 +31,17 @@ struct Stage {
     identities: [Identity; 3],
 }
 
+/// Writes certificates of a new authority over those that are there.
+fn certificates(folder: &Folder) -> (Authority, [Identity; 3]) {
+    let authority = Authority::new(folder.root(), "authority");
+    let identities = ["control-plane", "limiter", "envoy"].map(|name| authority.server(folder.root(), name));
+    (authority, identities)
+}
+
 impl Stage {
     fn new() -> Self {
         let (folder, redis) = (Folder::new(), servers::Server::start(Software::Redis));
-        let authority = Authority::new(folder.root(), "authority");
-        let identities =
-            ["control-plane", "limiter", "envoy"].map(|name| authority.server(folder.root(), name));
+        let (authority, identities) = certificates(&folder);
         Self {
             folder,
             upstream: Upstream::start(),
@@ -202,6 +207,26 @@ fn prove_limits_hold_while_the_service_and_envoy_restart() {
     assert_eq!(stage.get("alice"), 429);
     stage.assert_limit(3, "carol");
     println!("RESULT prove/xds/envoy_restarts violations=0");
+}
+
+/// `envoy-gateway certgen --overwrite` makes a new authority.
+#[test]
+#[ignore = "it needs Envoy and go-control-plane, which `cargo xtask prove xds` builds"]
+fn prove_limits_hold_while_all_certificates_are_replaced() {
+    let mut stage = Stage::new();
+    let mut plane = stage.control_plane();
+    let (_server, envoy) = (stage.limiter(), stage.envoy());
+    set(&mut plane, "1", 3);
+    stage.assert_limit(3, "alice");
+    (stage.authority, stage.identities) = certificates(&stage.folder);
+    // Only certificates of the new authority are good for these.
+    drop((plane, envoy));
+    let mut plane = stage.control_plane();
+    set(&mut plane, "2", 5);
+    let _envoy = stage.envoy();
+    until("Envoy reaches the service", || stage.get("alice") == 429);
+    stage.assert_limit(5, "bob");
+    println!("RESULT prove/xds/certificates violations=0");
 }
 
 /// Envoy brings limits only over connections with certificates. Probes and metrics have none.
