@@ -66,9 +66,9 @@ pub(super) fn read(resources: Vec<Any>, same_domain: SameDomain) -> Result<Domai
             Err(NotFinite) => Err(ResourceError::NotFinite { name }),
         }
     });
-    let configs: Vec<(String, Value)> = configs.collect::<Result<_, _>>()?;
-    let configs = configs.iter().map(|(name, contents)| (name.as_str(), contents.clone()));
-    Ok(Domains::from_values(configs, same_domain)?)
+    let (names, contents): (Vec<String>, Vec<Value>) =
+        configs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    Ok(Domains::from_values(names.iter().map(String::as_str).zip(contents), same_domain)?)
 }
 
 /// Returns what a file with the same limits would contain. Fields that are zero or empty are left out: messages do not

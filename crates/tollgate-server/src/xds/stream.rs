@@ -216,7 +216,8 @@ impl XdsStream<'_> {
 
     /// A response that is too large cannot be answered, so the server learns of it only by the end of the stream.
     fn note_too_large(&self, status: &Status) {
-        if status.code() == Code::OutOfRange {
+        // A server may have reasons of its own for this code.
+        if status.code() == Code::OutOfRange && status.message().contains("length too large") {
             let reason = format!("{} (XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES)", status.message());
             self.limits.reject(&reason);
         }
