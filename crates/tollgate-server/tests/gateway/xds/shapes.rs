@@ -245,6 +245,7 @@ fn prove_units_are_those_of_the_set() {
         ("minute", "MINUTE", 60),
         ("hour", "HOUR", 3_600),
         ("day", "DAY", 86_400),
+        ("week", "WEEK", 604_800),
         ("month", "MONTH", 2_592_000),
         ("year", "YEAR", 31_536_000),
     ];
@@ -257,14 +258,9 @@ fn prove_units_are_those_of_the_set() {
     let neighbours = Neighbours { limiter, upstream: upstream.address, tls: None };
     let _envoy = front::start(&folder, &listeners, neighbours);
     for (name, _, seconds) in units {
-        let address_of_client = Ipv4Addr::LOCALHOST;
-        let request = ClientRequest {
-            method: "GET",
-            path: format!("/{name}"),
-            headers: vec![],
-            query: vec![],
-            address: address_of_client,
-        };
+        let path = format!("/{name}");
+        let from = Ipv4Addr::LOCALHOST;
+        let request = ClientRequest { method: "GET", path, headers: vec![], query: vec![], address: from };
         let reply = send(address, &request);
         let told = reply.header("x-ratelimit-limit").expect("a limit");
         assert!(told.starts_with(&format!("100, 100;w={seconds}")), "{name}: {told}");
