@@ -54,9 +54,9 @@ impl XdsStatus {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes whether the client is connected. Returns whether that is news.
-    pub(crate) fn set_connected(&self, is_connected: bool) -> bool {
-        self.is_connected.swap(is_connected, Ordering::Relaxed) != is_connected
+    /// Notes whether the client is connected.
+    pub(crate) fn set_connected(&self, is_connected: bool) {
+        self.is_connected.store(is_connected, Ordering::Relaxed);
     }
 
     pub(crate) fn note_accepted(&self, version: &str) {

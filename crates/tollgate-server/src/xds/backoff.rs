@@ -9,7 +9,7 @@ pub(crate) struct XdsBackoff {
     pub(crate) initial: Duration,
     /// The longest wait.
     pub(crate) max: Duration,
-    /// By which each wait is longer than the one before.
+    /// The factor by which waits grow.
     pub(crate) factor: f64,
     /// Whether waits are random, from half of their length.
     pub(crate) has_jitter: bool,

@@ -71,8 +71,8 @@ impl XdsCertificates {
 
     /// Returns the configuration of a new connection. It reads the files again; while they cannot be used, the last
     /// certificates are used.
-    pub(super) fn config(&self) -> Arc<ClientConfig> {
-        self.refresh();
+    pub(super) async fn config(self: Arc<Self>) -> Arc<ClientConfig> {
+        self.refresh_elsewhere().await;
         Arc::clone(&lock(&self.live).config)
     }
 
@@ -88,18 +88,24 @@ impl XdsCertificates {
         let watch = Arc::new(FolderWatch::start(&paths));
         loop {
             let _ = watch.changed().await;
-            let (watch, certificates) = (Arc::clone(&watch), Arc::clone(&self));
-            let looked = tokio::task::spawn_blocking(move || {
-                watch.arm();
-                if certificates.refresh() {
-                    info!("the certificates for the xDS server have changed: connecting again");
-                    certificates.renewed.notify_one();
-                }
-            });
-            if let Err(failure) = looked.await {
-                error!(%failure, "a look at the certificates for the xDS server ended unexpectedly");
+            let armed = Arc::clone(&watch);
+            // It reads folders.
+            let _ = tokio::task::spawn_blocking(move || armed.arm()).await;
+            if self.refresh_elsewhere().await {
+                info!("the certificates for the xDS server have changed: connecting again");
+                self.renewed.notify_one();
             }
         }
+    }
+
+    /// Reads the files again, on another thread. Returns whether they hold other certificates than before.
+    async fn refresh_elsewhere(self: &Arc<Self>) -> bool {
+        let certificates = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || certificates.refresh()).await;
+        read.unwrap_or_else(|failure| {
+            error!(%failure, "a look at the certificates for the xDS server ended unexpectedly");
+            false
+        })
     }
 
     /// Reads the files again. Returns whether they hold other certificates than before.

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tokio::signal::unix::Signal;
 use tokio::time;
-use tollgate_policy::Printable;
-use tonic::Status;
 use tracing::{info, warn};
 
 use super::backoff::jittered;
 use super::connect;
 use super::limits::XdsLimits;
-use super::settings::XdsSettings;
-use super::stream::{self, StreamEnd};
+use super::settings::{LimitsAtStart, XdsSettings};
+use super::stream;
+use crate::metrics::XdsStatus;
 use crate::observe::log_gap::LogGap;
+use crate::observe::stopwatch::Stopwatch;
 use crate::observe::with_sources::WithSources;
 
 /// The pause in the log after a line about a server that cannot be reached.
@@ -32,9 +32,12 @@ struct LostStream {
     reason: String,
     /// Whether a connection was open.
     was_open: bool,
-    /// Whether the server has sent something.
-    has_sent: bool,
+    /// Whether the stream has lived for longer than the longest wait.
+    was_long: bool,
 }
+
+/// An open connection in the figures, until it is dropped.
+struct OpenNote<'a>(&'a XdsStatus);
 
 impl XdsClient {
     pub(crate) fn new(settings: XdsSettings, limits: Arc<XdsLimits>) -> Self {
@@ -68,7 +71,8 @@ impl XdsClient {
                     }
                 };
                 self.note_lost(&lost);
-                if lost.has_sent {
+                // A server that sends something and ends each stream is not asked at once, again and again.
+                if lost.was_long {
                     failures = 0;
                 }
                 let wait = self.wait(failures, &lost);
@@ -92,16 +96,13 @@ impl XdsClient {
             Ok(connection) => connection,
             Err(error) => {
                 let reason = WithSources(&error).to_string();
-                return LostStream { reason, was_open: false, has_sent: false };
+                return LostStream { reason, was_open: false, was_long: false };
             }
         };
-        let (end, has_sent) = stream::follow(connection, &self.settings, &self.limits).await;
-        let reason = match end {
-            StreamEnd::Closed => "the server has ended the stream".to_owned(),
-            StreamEnd::Failed(status) => words(&status),
-            StreamEnd::Unread => "the server does not read what it is sent".to_owned(),
-        };
-        LostStream { reason, was_open: true, has_sent }
+        let opened = Stopwatch::start();
+        let _open = OpenNote::new(self.limits.status());
+        let reason = stream::follow(connection, &self.settings, &self.limits).await;
+        LostStream { reason, was_open: true, was_long: opened.elapsed() > self.settings.backoff.max }
     }
 
     fn wait(&self, failures: u32, lost: &LostStream) -> Duration {
@@ -114,23 +115,31 @@ impl XdsClient {
     }
 
     fn note_lost(&self, lost: &LostStream) {
-        let status = self.limits.status();
-        let (was_connected, has_room) = (status.set_connected(false), self.failure_logged.passes(LOG_GAP));
-        if was_connected || has_room {
-            let (server, reason) = (status.server(), &lost.reason);
-            let limits = match status.last_accepted() {
-                Some(_) => "the last limits stay live",
-                None => "there are no limits yet",
-            };
-            warn!(server, reason, "no connection to the xDS server: {limits}");
+        let has_room = self.failure_logged.passes(LOG_GAP);
+        if !lost.was_open && !has_room {
+            return;
         }
+        let status = self.limits.status();
+        let (server, reason) = (status.server(), &lost.reason);
+        let effect = match (status.last_accepted(), self.settings.at_start) {
+            (Some(_), _) => "the last limits stay live",
+            (None, LimitsAtStart::Awaited) => "without limits, no request gets a decision",
+            (None, LimitsAtStart::None) => "without limits, every request is admitted",
+        };
+        warn!(server, reason, "no connection to the xDS server: {effect}");
     }
 }
 
-/// Returns the words of the server, or of the connection.
-fn words(status: &Status) -> String {
-    match std::error::Error::source(status) {
-        Some(source) => WithSources(source).to_string(),
-        None => format!("{}: {}", status.code().description(), Printable(status.message())),
+impl<'a> OpenNote<'a> {
+    fn new(status: &'a XdsStatus) -> Self {
+        status.set_connected(true);
+        info!(server = status.server(), "connected to the xDS server");
+        Self(status)
+    }
+}
+
+impl Drop for OpenNote<'_> {
+    fn drop(&mut self) {
+        self.0.set_connected(false);
     }
 }

@@ -13,10 +13,11 @@ use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 use tokio::sync::mpsc;
 use tokio::time::{self, MissedTickBehavior, Sleep};
+use tollgate_policy::Printable;
 use tonic::client::Grpc;
 use tonic::{Code, Response, Status};
 use tonic_prost::ProstCodec;
-use tracing::{error, info};
+use tracing::error;
 
 use super::connect::XdsConnection;
 use super::limits::XdsLimits;
@@ -25,93 +26,84 @@ use super::messages::envoy::service::discovery::v3::{DiscoveryRequest, Discovery
 use super::messages::google;
 use super::resources::TYPE_URL;
 use super::settings::{XdsNode, XdsSettings};
+use crate::observe::with_sources::WithSources;
 
 const METHOD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 
 /// The number of answers that the server has not read. It sends nothing before it has read one.
 const MAX_UNREAD: usize = 16;
 
-/// The time after which an open stream counts as connected, and the time between two notes that it is. A server without
-/// limits for us sends nothing; one that refuses our certificate says so sooner.
+/// The time between two notes that the live limits are those of the server.
 const PULSE: Duration = Duration::from_secs(1);
+
+/// The longest text of a server that is repeated, in characters.
+const MAX_WORDS: usize = 400;
 
 /// The wait before the answer to a response that was rejected already. Servers of go-control-plane send such a response
 /// again as soon as it is rejected, and a valid one only after that answer.
 const REPEAT_WAIT: Duration = Duration::from_millis(500);
-
-/// How a stream ended.
-pub(super) enum StreamEnd {
-    /// The server ended it.
-    Closed,
-    Failed(Status),
-    /// The server does not read.
-    Unread,
-}
 
 /// A stream and its state.
 struct XdsStream<'a> {
     limits: &'a Arc<XdsLimits>,
     node: Node,
     requests: mpsc::Sender<DiscoveryRequest>,
+    max_message_bytes: usize,
     /// The last version of this stream that was accepted.
-    accepted: String,
+    accepted: Option<String>,
     /// The last response that was rejected, without its nonce, and the reason.
     rejected: Option<(u64, String)>,
     /// An answer that waits.
     delayed: Option<(Pin<Box<Sleep>>, DiscoveryRequest)>,
 }
 
-/// Follows the limits over a connection until the stream ends. Returns its end, and whether the server has sent
-/// something.
+/// Follows the limits over a connection until the stream ends. Returns why it ended.
 pub(super) async fn follow(
     connection: XdsConnection,
     settings: &XdsSettings,
     limits: &Arc<XdsLimits>,
-) -> (StreamEnd, bool) {
+) -> String {
+    const UNREAD: &str = "the server does not read what it is sent";
     let (requests, receiver) = mpsc::channel(MAX_UNREAD);
     let mut stream = XdsStream {
         limits,
         node: node(&settings.node),
         requests,
-        accepted: String::new(),
+        max_message_bytes: settings.max_message_bytes,
+        accepted: None,
         rejected: None,
         delayed: None,
     };
     // Without a version, even after another stream had one: a server that was started again may use it for other
     // limits.
-    let Ok(()) = stream.send(stream.request(String::new(), None)) else { return (StreamEnd::Unread, false) };
+    let Ok(()) = stream.send(stream.request(String::new(), None)) else { return UNREAD.to_owned() };
     let responses = responses(connection, settings, receiver);
     let mut responses = pin!(responses);
     let mut pulse = time::interval(PULSE);
     // Without this, the first tick would come at once.
     pulse.reset();
     pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut has_sent = false;
     loop {
         let answered = tokio::select! {
             response = responses.next() => match response {
-                None => return (StreamEnd::Closed, has_sent),
-                Some(Err(status)) => {
-                    stream.note_too_large(&status);
-                    return (StreamEnd::Failed(status), has_sent);
-                }
-                Some(Ok(response)) => {
-                    has_sent = true;
-                    stream.note_connected();
-                    stream.answer(response).await
-                }
+                None => return "the server has ended the stream".to_owned(),
+                Some(Err(status)) => return stream.fail(&status),
+                Some(Ok(response)) => stream.answer(response).await,
             },
             () = delay(&mut stream.delayed) => {
                 let request = stream.delayed.take().map(|(_, request)| request);
                 request.map_or(Ok(()), |request| stream.send(request))
             }
             _ = pulse.tick() => {
-                stream.note_connected();
+                // Before it has sent something, it may have other limits.
+                if stream.accepted.is_some() {
+                    limits.note_in_step();
+                }
                 Ok(())
             }
         };
         if answered.is_err() {
-            return (StreamEnd::Unread, has_sent);
+            return UNREAD.to_owned();
         }
     }
 }
@@ -171,11 +163,13 @@ impl XdsStream<'_> {
         let applied = tokio::task::spawn_blocking(move || limits.apply(response)).await;
         let applied = applied.unwrap_or_else(|failure| {
             error!(%failure, "an update over xDS ended unexpectedly: nothing has changed");
-            Err("the update could not be read, because of a bug in Tollgate".to_owned())
+            let reason = "the update could not be read, because of a bug in Tollgate".to_owned();
+            self.limits.reject(&reason);
+            Err(reason)
         });
         match applied {
             Ok(()) => {
-                self.accepted = version;
+                self.accepted = Some(version);
                 self.rejected = None;
                 self.send(self.request(nonce, None))
             }
@@ -191,7 +185,7 @@ impl XdsStream<'_> {
     /// rejected.
     fn request(&self, response_nonce: String, rejection: Option<String>) -> DiscoveryRequest {
         DiscoveryRequest {
-            version_info: self.accepted.clone(),
+            version_info: self.accepted.clone().unwrap_or_default(),
             node: Some(self.node.clone()),
             // All of them.
             resource_names: Vec::new(),
@@ -206,20 +200,38 @@ impl XdsStream<'_> {
         self.requests.try_send(request).map_err(|_| UnreadAnswers)
     }
 
-    fn note_connected(&self) {
-        let status = self.limits.status();
-        if status.set_connected(true) {
-            info!(server = status.server(), "connected to the xDS server");
+    /// Returns why the stream has failed. A response that is too large cannot be answered, so the server learns of it
+    /// only by the end of the stream.
+    fn fail(&self, status: &Status) -> String {
+        let max = self.max_message_bytes;
+        match too_large(status, max) {
+            Some(bytes) => {
+                let reason = format!(
+                    "a response has {bytes} bytes, more than XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES ({max})"
+                );
+                self.limits.reject(&reason);
+                reason
+            }
+            None => words(status),
         }
-        self.limits.note_in_step();
     }
+}
 
-    /// A response that is too large cannot be answered, so the server learns of it only by the end of the stream.
-    fn note_too_large(&self, status: &Status) {
-        // A server may have reasons of its own for this code.
-        if status.code() == Code::OutOfRange && status.message().contains("length too large") {
-            let reason = format!("{} (XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES)", status.message());
-            self.limits.reject(&reason);
+/// Returns the length of the response, if its length is the error. A server can fail with the same code.
+fn too_large(status: &Status, max: usize) -> Option<&str> {
+    let rest = status.message().strip_prefix("Error, decoded message length too large: found ")?;
+    rest.strip_suffix(&format!(" bytes, the limit is: {max} bytes"))
+        .filter(|_| status.code() == Code::OutOfRange)
+}
+
+/// Returns the words of the server, or of the connection.
+fn words(status: &Status) -> String {
+    match std::error::Error::source(status) {
+        Some(source) => WithSources(source).to_string(),
+        None => {
+            let message = Printable(status.message()).to_string();
+            let message: String = message.chars().take(MAX_WORDS).collect();
+            format!("{}: {message}", status.code().description())
         }
     }
 }

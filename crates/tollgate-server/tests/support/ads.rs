@@ -1,6 +1,6 @@
 //! A management server that a test drives: it sends what the test says, and keeps what the client answers.
 //!
-//! It writes and reads the frames of gRPC itself, so that it shares no code with the client.
+//! It writes and reads the frames of gRPC itself. The messages are the generated ones of the client.
 
 #![allow(dead_code, unused_imports, reason = "every test file uses a part of it")]
 #![allow(clippy::expect_used, reason = "this is a test")]
@@ -29,6 +29,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -58,6 +59,13 @@ pub(crate) struct Ads {
     worker: Option<thread::JoinHandle<()>>,
 }
 
+/// An address on which nobody else listens, so that servers can come and go there.
+pub(crate) struct Port {
+    pub(crate) address: SocketAddr,
+    /// Bound, but it does not listen.
+    _holder: Socket,
+}
+
 /// A request, and the headers of its call.
 pub(crate) struct HeardRequest {
     pub(crate) request: DiscoveryRequest,
@@ -75,29 +83,27 @@ struct SharedState {
 
 impl Ads {
     pub(crate) fn start() -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), None)
+        Self::start_on(&Port::reserve(), None)
     }
 
     /// Starts a server whose clients must show a certificate of the authority.
     pub(crate) fn start_tls(identity: &Identity, clients: &Authority) -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), Some(tls(identity, clients)))
+        Self::start_on(&Port::reserve(), Some(tls(identity, clients)))
     }
 
-    pub(crate) fn start_at(address: SocketAddr, tls: Option<ServerConfig>) -> Self {
+    pub(crate) fn start_on(port: &Port, tls: Option<ServerConfig>) -> Self {
         let (heard_sender, heard) = mpsc::channel();
         let shared = Arc::new(SharedState { open: Mutex::new(None), heard: heard_sender });
         let (cuts, cut) = watch::channel(0);
-        let (bound, address_of) = mpsc::channel();
+        let (address, listener) = (port.address, port.listen());
         let state = Arc::clone(&shared);
         let worker = thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
-                let listener = TcpListener::bind(address).await.expect("an address");
-                bound.send(listener.local_addr().expect("an address")).expect("the test waits");
+                let listener = TcpListener::from_std(listener).expect("a listener");
                 accept(listener, tls.map(|tls| TlsAcceptor::from(Arc::new(tls))), state, cut).await;
             });
         });
-        let address = address_of.recv_timeout(HANG).expect("it listens");
         Self { address, shared, heard, cuts, worker: Some(worker) }
     }
 
@@ -177,6 +183,31 @@ impl Ads {
     pub(crate) fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
+}
+
+impl Port {
+    pub(crate) fn reserve() -> Self {
+        let holder = socket(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let address = holder.local_addr().expect("an address").as_socket().expect("an address of IP");
+        Self { address, _holder: holder }
+    }
+
+    /// Listens. The system accepts connections, even if nobody answers them.
+    pub(crate) fn listen(&self) -> std::net::TcpListener {
+        let socket = socket(self.address);
+        socket.listen(128).expect("it listens");
+        socket.set_nonblocking(true).expect("an option");
+        socket.into()
+    }
+}
+
+/// Returns a socket that shares its port with others of this process.
+fn socket(address: SocketAddr) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_reuse_address(true).expect("an option");
+    socket.set_reuse_port(true).expect("an option");
+    socket.bind(&address.into()).expect("an address");
+    socket
 }
 
 impl Drop for Ads {

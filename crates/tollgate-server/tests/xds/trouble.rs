@@ -1,9 +1,12 @@
 //! What happens before the first limits, and without the server.
 
+use std::cell::Cell;
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::Duration;
 
-use crate::ads::{Ads, users};
+use crate::ads::{Ads, Port, users};
 use crate::certificates::{Authority, Identity};
 use crate::support::folder::Folder;
 use crate::support::{Server, until};
@@ -15,44 +18,65 @@ fn without_limits_the_service_is_not_ready_and_decides_nothing() {
     let server = start(&ads, &[]);
     ads.hear();
     let states = || ["/readyz", "/healthcheck", "/healthz"].map(|path| server.get(path).status);
+    let detail = || server.get("/readyz").json()["detail"].as_str().unwrap().to_owned();
+    let in_step = || server.metric("tollgate_policies_in_step");
     assert_eq!(states(), [503, 500, 200]);
     assert_eq!(ask(&server, "shop", "alice"), 503);
+    assert_eq!((detail().as_str(), in_step()), ("no limits have arrived over xDS yet", Some(0.0)));
     // An invalid update is none.
     ads.publish_invalid("1", &[users("", 1)]);
     assert_eq!(states(), [503, 500, 200]);
+    let expected = "the limits that have arrived over xDS are not valid";
+    assert_eq!((detail().as_str(), in_step()), (expected, Some(0.0)));
+    // The generation of no limits would look like an agreement.
+    let generations = || {
+        let metrics = String::from_utf8(server.admin_get("/metrics").body).unwrap();
+        metrics.lines().filter(|line| line.starts_with("tollgate_generation_info{")).count()
+    };
+    let is_listed = || server.admin_get("/v1/policies").json()["generation"].is_string();
+    let is_shown = || String::from_utf8(server.get("/readyz").body).unwrap().contains("generation");
+    assert_eq!((generations(), is_listed(), is_shown()), (0, false, false));
     // Without limits is a configuration, too.
     ads.publish_valid("2", &[]);
     assert_eq!(states(), [200; 3]);
+    assert_eq!((generations(), is_listed(), is_shown(), in_step()), (1, true, true, Some(1.0)));
     assert_eq!(ask(&server, "shop", "alice"), 200);
 }
 
 #[test]
 fn the_service_can_start_without_limits_and_admit_everything() {
-    let address = Ads::start().address;
+    let port = Port::reserve();
     let server = {
-        let url = format!("http://{address}");
+        let url = format!("http://{}", port.address);
         let command = command(&[("FORCE_START_WITHOUT_INITIAL_CONFIG", "true")]);
         Server::start_by(command, &["--import", "envoy-ratelimit", "--xds", &url])
     };
     assert_eq!(["/readyz", "/healthcheck"].map(|path| server.get(path).status), [200; 2]);
     let ready = String::from_utf8(server.get("/readyz").body).unwrap();
-    assert!(ready.contains("the xDS server is not connected: there are no limits yet"), "{ready}");
+    assert!(
+        ready.contains("the xDS server is not connected: without limits, every request is admitted"),
+        "{ready}"
+    );
     assert_eq!(ask(&server, "shop", "alice"), 200);
     assert_eq!(server.metric("tollgate_xds_connected"), Some(0.0));
     assert_eq!(server.metric("tollgate_unknown_domain_checks_total"), Some(1.0));
     // The server comes later.
-    let ads = Ads::start_at(address, None);
+    let ads = Ads::start_on(&port, None);
     ads.hear();
     ads.publish_valid("1", &[users("shop", 1)]);
     assert_eq!([0; 2].map(|_| ask(&server, "shop", "alice")), [200, 429]);
     server.signal("TERM");
     let (_, log) = server.wait();
-    assert!(log.contains("no connection to the xDS server: there are no limits yet"), "{log}");
+    assert!(
+        log.contains("no connection to the xDS server: without limits, every request is admitted"),
+        "{log}"
+    );
 }
 
 #[test]
 fn the_last_limits_stay_while_the_server_is_away() {
-    let ads = Ads::start();
+    let port = Port::reserve();
+    let ads = Ads::start_on(&port, None);
     let server = start(&ads, &[]);
     ads.hear();
     ads.publish_valid("7", &[users("shop", 1)]);
@@ -64,7 +88,6 @@ fn the_last_limits_stay_while_the_server_is_away() {
         assert_eq!((again.version_info.as_str(), again.response_nonce.as_str()), ("", ""));
         assert_eq!(ask(&server, "shop", "alice"), 429);
     }
-    let address = ads.address;
     drop(ads);
     until("it notices", || server.metric("tollgate_xds_connected") == Some(0.0));
     assert_eq!(ask(&server, "shop", "alice"), 429);
@@ -73,8 +96,11 @@ fn the_last_limits_stay_while_the_server_is_away() {
     assert!(String::from_utf8(ready.body).unwrap().contains("the xDS server is not connected"));
     let age = || server.metric("tollgate_policies_age_seconds").unwrap();
     until("the age of the limits grows", || age() > 3.0);
-    let ads = Ads::start_at(address, None);
+    let ads = Ads::start_on(&port, None);
     ads.hear();
+    // Until the server has sent something, it may have other limits.
+    until("the age of the limits grows", || age() > 6.0);
+    assert_eq!(server.metric("tollgate_xds_connected"), Some(1.0));
     ads.publish_valid("7", &[users("shop", 50)]);
     assert_eq!(ask(&server, "shop", "alice"), 200);
     // It does not grow while the server has nothing newer.
@@ -83,6 +109,46 @@ fn the_last_limits_stay_while_the_server_is_away() {
     server.signal("TERM");
     let (_, log) = server.wait();
     assert!(log.contains("no connection to the xDS server: the last limits stay live"), "{log}");
+}
+
+/// hyper's handshake does not wait for the server, so whatever listens was taken for a server with our limits.
+#[test]
+fn a_server_that_is_silent_is_not_connected() {
+    let port = Port::reserve();
+    let _listener = port.listen();
+    let url = format!("http://{}", port.address);
+    let command = command(&[("FORCE_START_WITHOUT_INITIAL_CONFIG", "true")]);
+    let server = Server::start_by(command, &["--import", "envoy-ratelimit", "--xds", &url]);
+    until("the age of the limits grows", || server.metric("tollgate_policies_age_seconds") > Some(2.5));
+    assert_eq!(server.metric("tollgate_xds_connected"), Some(0.0));
+    until("the time for a connection is over", || {
+        server.metric("tollgate_policies_age_seconds") > Some(10.5)
+    });
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("no connection opened within 10s") && !log.contains("connected to"), "{log}");
+}
+
+/// Each response reset the waits, so such a server was asked twice a second forever.
+#[test]
+fn waits_grow_even_if_each_stream_brings_something() {
+    let ads = Ads::start();
+    let command = {
+        let mut command = command(&[("XDS_CLIENT_BACKOFF_JITTER", "false")]);
+        command.env("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "100ms");
+        command.env("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "10s");
+        command
+    };
+    let url = format!("http://{}", ads.address);
+    let _server = Server::start_by(command, &["--import", "envoy-ratelimit", "--xds", &url]);
+    // Streams begin after 0, 100, 300 and 700 milliseconds, and the next one after 1.5 seconds.
+    for version in ["1", "2", "3", "4"] {
+        assert_eq!(ads.hear().version_info, "");
+        ads.publish_valid(version, &[users("shop", 1)]);
+        ads.end_stream();
+    }
+    assert!(ads.hears_nothing(Duration::from_millis(600)));
+    assert_eq!(ads.hear().version_info, "");
 }
 
 #[test]
@@ -123,16 +189,23 @@ fn certificates_are_followed() {
     let client = authority.issue(root, "limiter", |_| {});
     let ads = Ads::start_tls(&identity, &authority);
     let path = |name: &str| folder.path(name);
+    // As secrets of Kubernetes are mounted: files are links into a folder, and the link to that folder is swapped.
+    let certs = root.join("certs");
+    fs::create_dir(&certs).unwrap();
+    for name in ["ca.crt", "tls.crt", "tls.key"] {
+        symlink(Path::new("..data").join(name), certs.join(name)).unwrap();
+    }
+    let installed = Cell::new(0);
     let install = |authority: &Authority, Identity { certificate, key }: &Identity| {
-        // As secrets of Kubernetes are mounted: a link to a folder is swapped.
-        let fresh = root.join("certs.new");
-        let _ = fs::remove_dir_all(&fresh);
-        fs::create_dir(&fresh).unwrap();
-        fs::copy(&authority.file, fresh.join("ca.crt")).unwrap();
-        fs::copy(certificate, fresh.join("tls.crt")).unwrap();
-        fs::copy(key, fresh.join("tls.key")).unwrap();
-        let _ = fs::remove_dir_all(root.join("certs"));
-        fs::rename(&fresh, root.join("certs")).unwrap();
+        let (fresh, link) =
+            (format!("..{}", installed.replace(installed.get() + 1)), certs.join("..data.new"));
+        let folder = certs.join(&fresh);
+        fs::create_dir(&folder).unwrap();
+        fs::copy(&authority.file, folder.join("ca.crt")).unwrap();
+        fs::copy(certificate, folder.join("tls.crt")).unwrap();
+        fs::copy(key, folder.join("tls.key")).unwrap();
+        symlink(&fresh, &link).unwrap();
+        fs::rename(&link, certs.join("..data")).unwrap();
     };
     install(&authority, &client);
     let (ca, certificate, key) = (path("certs/ca.crt"), path("certs/tls.crt"), path("certs/tls.key"));
@@ -183,7 +256,7 @@ fn the_name_of_the_server_is_verified() {
     });
     let ads = Ads::start_tls(&identity, &authority);
     let address = ads.address.to_string();
-    let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
     let (ca, certificate, key) = (text(&authority.file), text(&client.certificate), text(&client.key));
     let variables = [
         ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
