@@ -165,6 +165,11 @@ impl Rejection {
         Self::new(RejectionKind::Unavailable, "no limits have arrived over xDS yet")
     }
 
+    /// The same if some have arrived.
+    pub(crate) fn no_valid_limits_yet() -> Self {
+        Self::new(RejectionKind::Unavailable, "the limits that have arrived over xDS are not valid")
+    }
+
     /// Returns the same rejection for a part of the request, with this prefix for its fields.
     pub(crate) fn within(self, place: &str) -> Self {
         let field = self.field.map_or_else(|| place.to_owned(), |field| format!("{place}.{field}"));
@@ -196,8 +201,11 @@ impl Rejection {
     }
 
     /// Adds the generation of the live limits, which decide nothing now.
-    pub(crate) fn with_generation(self, generation: Generation) -> Self {
-        Self { names: RejectionNames::Live(generation), ..self }
+    pub(crate) fn with_generation(self, generation: Option<Generation>) -> Self {
+        match generation {
+            Some(generation) => Self { names: RejectionNames::Live(generation), ..self },
+            None => self,
+        }
     }
 
     /// Explains why there is no decision. `attributes` is the field that the attributes come from.

@@ -40,11 +40,11 @@ impl Decider {
         }
     }
 
-    /// Returns the generation of the live limits.
-    pub(crate) fn generation(&self) -> Generation {
+    /// Returns the generation of the live limits; `None` if the first are still to come.
+    pub(crate) fn generation(&self) -> Option<Generation> {
         match self {
-            Self::Policies(engine) => engine.live().policies().generation(),
-            Self::Domains(engine) => engine.live().generation(),
+            Self::Policies(engine) => Some(engine.live().policies().generation()),
+            Self::Domains(engine) => engine.generation(),
         }
     }
 
@@ -66,7 +66,18 @@ impl Decider {
 
     /// Returns whether checks get decisions.
     pub(crate) async fn is_ready(&self) -> bool {
-        !self.awaits_limits() && self.decides_in(&self.store_state().await)
+        let is_ready = !self.awaits_limits() && self.decides_in(&self.store_state().await);
+        if is_ready {
+            self.note_ready();
+        }
+        is_ready
+    }
+
+    /// Notes that requests are decided.
+    pub(crate) fn note_ready(&self) {
+        if let Self::Domains(engine) = self {
+            engine.note_ready();
+        }
     }
 
     /// Returns whether the first limits are still to come.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::{FallbackStore, OnStoreFailure, StoreError};
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
+use tollgate_policy::Generation;
 use tracing::warn;
 
 use crate::access::caller::{Caller, OtherPolicy};
@@ -187,6 +188,7 @@ impl DomainEngine {
     pub(crate) fn figures(&self) -> EnvoyFigures {
         EnvoyFigures {
             live: self.limiter.live(),
+            awaits_limits: self.awaits_limits(),
             requests: self.requests.load(Ordering::Relaxed),
             unknown_domains: self.limiter.unknown_domains(),
             store_errors: self.store_errors.load(Ordering::Relaxed),
@@ -219,6 +221,11 @@ impl DomainEngine {
     /// Returns whether the first limits are still to come.
     pub(crate) fn awaits_limits(&self) -> bool {
         self.awaits_limits.load(Ordering::Acquire)
+    }
+
+    /// Returns the generation of the live limits; `None` if the first are still to come.
+    pub(crate) fn generation(&self) -> Option<Generation> {
+        (!self.awaits_limits()).then(|| self.live().generation())
     }
 
     /// Returns the limits that are live now.

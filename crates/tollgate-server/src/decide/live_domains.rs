@@ -38,6 +38,6 @@ impl LiveTarget for LiveDomains {
     }
 
     fn generation(&self) -> Option<Generation> {
-        Some(self.engine.live().generation())
+        self.engine.generation()
     }
 }

@@ -34,7 +34,9 @@ struct DomainsBody<'a> {
     /// Counted from 1 since the process started.
     version: u64,
     /// A hash of all live limits, the same for every process with the same ones.
-    generation: String,
+    /// Absent before the first limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<String>,
     /// The folder that they are from, or the URL of the server that sends them over xDS.
     source: &'a str,
     /// The state of xDS; absent if the limits are from files.
@@ -117,7 +119,7 @@ impl Edge {
             live.limits_by_name().map(|(name, limits)| DomainBody { name, limits }).collect();
         domains.sort_unstable_by_key(|domain| domain.name);
         let (version, source) = (envoy.version(), envoy.source());
-        let generation = live.generation().to_string();
+        let generation = envoy.generation().map(|generation| generation.to_string());
         let (not_live, reloads) = (self.not_live(), self.last_reloads());
         let xds = self.followed.xds.as_deref().map(XdsBody::new);
         let body =
@@ -150,11 +152,7 @@ impl Edge {
         if self.phase.is_leaving() {
             return false;
         }
-        let is_ready = engine.stays_healthy() || self.ready().await.is_ok();
-        if is_ready {
-            engine.note_ready();
-        }
-        is_ready
+        engine.stays_healthy() || self.ready().await.is_ok()
     }
 
     async fn healthcheck(&self) -> Result<Reply, Rejection> {

@@ -226,19 +226,29 @@ impl Edge {
 
     /// Returns whether checks get decisions. During an outage of the store they do if the policies admit or count
     /// locally then; with an invalid file, under the earlier policies. The generation of the live limits is there in any
-    /// case.
+    /// case, once there are limits.
     async fn ready(&self) -> Result<Reply, Rejection> {
+        let readiness = self.ready_text().await;
+        // After the store was asked, which may take a while.
         let generation = self.decider.generation();
-        let text = self.ready_text().await.map_err(|rejection| rejection.with_generation(generation))?;
-        Ok(reply::text(reply::PLAIN, format!("{text}generation {generation}\n").into()))
+        let mut text = readiness.map_err(|rejection| rejection.with_generation(generation))?;
+        text.extend(generation.map(|generation| format!("generation {generation}\n")));
+        self.decider.note_ready();
+        Ok(reply::text(reply::PLAIN, text.into()))
     }
 
     async fn ready_text(&self) -> Result<String, Rejection> {
         if self.phase.is_leaving() {
             return Err(Rejection::draining());
         }
+        let FollowedRules { source, xds } = &self.followed;
+        let has_failed = || source.reloads().is_some_and(|reloads| reloads.failure().is_some());
         if self.decider.awaits_limits() {
-            return Err(Rejection::no_limits_yet());
+            return Err(if has_failed() {
+                Rejection::no_valid_limits_yet()
+            } else {
+                Rejection::no_limits_yet()
+            });
         }
         let state = self.decider.store_state().await;
         if let StoreState::Fails(error) = &state
@@ -259,8 +269,7 @@ impl Edge {
                 format!("ready; decided by on_store_failure ({words}): {}\n", cause(&error))
             }
         };
-        let FollowedRules { source, xds } = &self.followed;
-        if source.reloads().is_some_and(|reloads| reloads.failure().is_some()) {
+        if has_failed() {
             // Only administrators may see what is wrong with the file.
             text += &match self.decider.policies().map(|engine| engine.live().version()) {
                 Some(version) => format!("the policy file cannot be used: version {version} stays live\n"),
@@ -273,7 +282,7 @@ impl Edge {
         if let Some(xds) = xds.as_ref().filter(|xds| !xds.is_connected()) {
             text += match xds.last_accepted() {
                 Some(_) => "the xDS server is not connected: the last limits stay live\n",
-                None => "the xDS server is not connected: there are no limits yet\n",
+                None => "the xDS server is not connected: without limits, every request is admitted\n",
             };
         }
         Ok(text)

@@ -93,6 +93,8 @@ pub(crate) struct TlsFigures {
 /// The figures of Envoy's service by files of envoyproxy/ratelimit.
 pub(crate) struct EnvoyFigures {
     pub(crate) live: Arc<Domains>,
+    /// Whether the first limits are still to come.
+    pub(crate) awaits_limits: bool,
     /// Requests to Envoy's service, over every protocol.
     pub(crate) requests: u64,
     /// Requests of domains that no file has.

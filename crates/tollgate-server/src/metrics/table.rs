@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::iter;
 
 use tollgate_envoy::DomainVerdicts;
 
@@ -91,12 +90,17 @@ const METRICS: &[Metric] = &[
     ),
     gauge(
         "tollgate_policies_in_step",
-        "1 if the policy file as last read is live, 0 if it was invalid",
-        |snapshot| Some(single(snapshot.policies.reloads.as_ref()?.failure().is_none())),
+        "1 if the limits as last read or received are live, 0 if they were invalid or none has arrived yet",
+        |snapshot| {
+            let awaits_limits = snapshot.envoy.as_ref().is_some_and(|envoy| envoy.awaits_limits);
+            Some(single(!awaits_limits && snapshot.policies.reloads.as_ref()?.failure().is_none()))
+        },
     ),
-    gauge("tollgate_policies_age", "Time since the file last matched the live policies", |snapshot| {
-        Some(single(snapshot.policies.reloads.as_ref()?.age().as_secs_f64()))
-    })
+    gauge(
+        "tollgate_policies_age",
+        "Time since the live limits last matched the file, or those of the xDS server",
+        |snapshot| Some(single(snapshot.policies.reloads.as_ref()?.age().as_secs_f64())),
+    )
     .in_unit("seconds"),
     counter(
         "tollgate_domain_decisions",
@@ -283,11 +287,13 @@ const BUILD: Metric = Metric {
 
 fn generation(snapshot: &Snapshot) -> Samples<'_> {
     let generation = match &snapshot.envoy {
-        Some(envoy) => envoy.live.generation(),
-        None => snapshot.policies.live.policies().generation(),
+        Some(envoy) => (!envoy.awaits_limits).then(|| envoy.live.generation()),
+        None => Some(snapshot.policies.live.policies().generation()),
     };
-    let labels = vec![("generation", Cow::Owned(generation.to_string()))];
-    Box::new(iter::once(MetricSample { labels, value: true.into() }))
+    Box::new(generation.into_iter().map(|generation| {
+        let labels = vec![("generation", Cow::Owned(generation.to_string()))];
+        MetricSample { labels, value: true.into() }
+    }))
 }
 
 fn domain_decisions<'a>(verdicts: BTreeMap<&'a str, DomainVerdicts>) -> Samples<'a> {

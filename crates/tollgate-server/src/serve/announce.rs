@@ -36,9 +36,10 @@ impl BoundServer {
         }
         // The system may allow less than was requested.
         let backlog = socket::backlog();
+        let generation = generation.map(display);
         let Caps { public: connections, admin: admin_connections } = self.caps;
         if is_printed {
-            info!(connections, admin_connections, backlog, %generation, "started");
+            info!(connections, admin_connections, backlog, generation, "started");
         } else {
             let address = |kind| listeners.iter().find(|it| it.kind == kind).map(|it| display(it.address));
             info!(
@@ -53,7 +54,7 @@ impl BoundServer {
                 connections,
                 admin_connections,
                 backlog,
-                %generation,
+                generation,
                 "started"
             );
         }

@@ -66,8 +66,8 @@ struct BoundServer {
     asks_token: bool,
     /// A summary of the limits, for people.
     rule: String,
-    /// The generation of the first limits.
-    generation: Generation,
+    /// The generation of the first limits, if they are there.
+    generation: Option<Generation>,
     /// A command to try, if there is one.
     example: Option<StartExample>,
     caps: Caps,

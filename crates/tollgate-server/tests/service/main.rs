@@ -3,6 +3,8 @@
 //! All of these start services of their own, so they can run side by side in one process.
 
 mod admin;
+#[path = "../support/ads.rs"]
+mod ads;
 mod answers;
 mod asking;
 mod authorization;

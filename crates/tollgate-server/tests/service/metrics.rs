@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::servers::{self, Software};
 
+use crate::ads::Ads;
 use crate::certificates::{Authority, Client, Identity};
 use crate::support::{Connection, Reply, Server};
 
@@ -266,10 +267,14 @@ fn scrape_with_domains(more: &[&str]) -> String {
     text(Server::start(&[&["--import", "envoy-ratelimit", path], more].concat()).admin_get("/metrics"))
 }
 
-/// The metrics of a service whose limits come over xDS. There is no server.
+/// The metrics of a service whose limits come over xDS, with the first ones.
 fn scrape_over_xds() -> String {
-    let import = ["--import", "envoy-ratelimit", "--xds", "http://127.0.0.1:1"];
-    text(Server::start(&import).admin_get("/metrics"))
+    let ads = Ads::start();
+    let url = format!("http://{}", ads.address);
+    let server = Server::start(&["--import", "envoy-ratelimit", "--xds", &url]);
+    ads.hear();
+    ads.publish_valid("1", &[]);
+    text(server.admin_get("/metrics"))
 }
 
 fn scrape_with_tls() -> String {

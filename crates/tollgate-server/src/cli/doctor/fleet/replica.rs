@@ -24,7 +24,8 @@ pub(super) struct Replica {
 /// The answer of a replica.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReplicaAnswer {
-    pub(super) generation: Generation,
+    /// `None` if it has no limits yet.
+    pub(super) generation: Option<Generation>,
     /// Why it decides nothing now, if so.
     pub(super) not_ready: Option<String>,
     /// What it adds to being ready, such as that its store fails.
@@ -35,7 +36,7 @@ pub(super) struct ReplicaAnswer {
 #[derive(Deserialize)]
 struct NotReadyBody {
     detail: String,
-    generation: String,
+    generation: Option<String>,
 }
 
 impl Replica {
@@ -66,12 +67,13 @@ impl ReplicaAnswer {
                 let others = text.lines().filter(|line| *line != "ready" && !line.starts_with("generation "));
                 let remark = others.collect::<Vec<_>>().join("; ");
                 let remark = (!remark.is_empty()).then(|| shortened(&remark));
-                Ok(Self { generation: generation.ok_or_else(old)?, not_ready: None, remark })
+                Ok(Self { generation: Some(generation.ok_or_else(old)?), not_ready: None, remark })
             }
             StatusCode::SERVICE_UNAVAILABLE => {
                 let body: NotReadyBody = serde_json::from_slice(body)
-                    .map_err(|_| "it is not ready (status 503), and names no generation".to_owned())?;
-                let generation = body.generation.parse().map_err(|_| old())?;
+                    .map_err(|_| "it is not ready (status 503), and does not say why".to_owned())?;
+                let generation = body.generation.map(|generation| generation.parse().map_err(|_| old()));
+                let generation = generation.transpose()?;
                 Ok(Self { generation, not_ready: Some(shortened(&body.detail)), remark: None })
             }
             status => Err(format!("it answers with status {status}: {NO_SERVICE}")),
@@ -100,7 +102,7 @@ mod tests {
         let generation: Generation = "0123456789abcdef".parse().unwrap();
         let answer = |not_ready: Option<&str>, remark: Option<&str>| {
             let (not_ready, remark) = (not_ready.map(str::to_owned), remark.map(str::to_owned));
-            Ok(ReplicaAnswer { generation, not_ready, remark })
+            Ok(ReplicaAnswer { generation: Some(generation), not_ready, remark })
         };
         assert_eq!(read(200, "ready\ngeneration 0123456789abcdef\n"), answer(None, None));
         assert_eq!(
@@ -109,13 +111,18 @@ mod tests {
         );
         let problem = r#"{"detail": "it stops", "generation": "0123456789abcdef"}"#;
         assert_eq!(read(503, problem), answer(Some("it stops"), None));
+        let without = ReplicaAnswer {
+            generation: None,
+            not_ready: Some("no limits have arrived over xDS yet".to_owned()),
+            remark: None,
+        };
+        assert_eq!(read(503, r#"{"detail": "no limits have arrived over xDS yet"}"#), Ok(without));
         for (status, body) in [
             (200, ""),
             (200, "ready\n"),
             (200, "ready\ngeneration x\n"),
             (200, "generation 0123456789abcdef\n"),
             (503, ""),
-            (503, r#"{"detail": "it stops"}"#),
             (503, r#"{"detail": "it stops", "generation": "x"}"#),
             (404, problem),
         ] {

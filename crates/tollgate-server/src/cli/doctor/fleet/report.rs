@@ -49,7 +49,9 @@ impl FleetReport {
     pub(super) fn new(replicas: Vec<Replica>, expected: Option<Generation>) -> Self {
         let mut generations = BTreeMap::new();
         for answer in replicas.iter().flat_map(|replica| &replica.answer) {
-            *generations.entry(answer.generation).or_default() += 1;
+            if let Some(generation) = answer.generation {
+                *generations.entry(generation).or_default() += 1;
+            }
         }
         Self { replicas, generations, expected }
     }
@@ -90,13 +92,12 @@ impl FleetReport {
         let width = self.replicas.iter().map(|replica| shown(replica).len()).max().unwrap_or_default();
         for replica in &self.replicas {
             let (state, said) = match &replica.answer {
-                Ok(ReplicaAnswer { generation, not_ready: Some(reason), .. }) => {
-                    ("not ready", format!("{generation}  {reason}"))
+                Ok(ReplicaAnswer { generation, not_ready, remark }) => {
+                    let state = if not_ready.is_some() { "not ready" } else { "ready" };
+                    let generation = generation.map(|generation| generation.to_string());
+                    let parts = [generation.as_deref(), not_ready.as_deref().or(remark.as_deref())];
+                    (state, parts.into_iter().flatten().collect::<Vec<_>>().join("  "))
                 }
-                Ok(ReplicaAnswer { generation, remark: Some(remark), .. }) => {
-                    ("ready", format!("{generation}  {remark}"))
-                }
-                Ok(ReplicaAnswer { generation, .. }) => ("ready", generation.to_string()),
                 Err(reason) => ("no answer", reason.clone()),
             };
             // Writing into a string does not fail.
@@ -145,7 +146,8 @@ impl<'a> ReplicaBody<'a> {
     fn new(Replica { address, name, answer }: &'a Replica) -> Self {
         let (generation, problem, remark) = match answer {
             Ok(ReplicaAnswer { generation, not_ready, remark }) => {
-                (Some(generation.to_string()), not_ready.as_deref(), remark.as_deref())
+                let generation = generation.map(|generation| generation.to_string());
+                (generation, not_ready.as_deref(), remark.as_deref())
             }
             Err(reason) => (None, Some(reason.as_str()), None),
         };
@@ -166,7 +168,7 @@ mod tests {
 
     fn replica(number: usize, answer: Result<(&str, Option<&str>), &str>) -> Replica {
         let answer = answer.map(|(generation, not_ready)| ReplicaAnswer {
-            generation: generation.parse().unwrap(),
+            generation: generation.parse().ok(),
             not_ready: not_ready.map(str::to_owned),
             remark: None,
         });
@@ -215,6 +217,12 @@ mod tests {
                  1 without an answer",
                 FAILURE,
             ),
+            (
+                &[one, Ok(("", Some("no limits yet")))],
+                None,
+                "not in step: 1 replica of generation 0000000000000001, 1 not ready",
+                FAILURE,
+            ),
             (&[Err("gone")], Some(ONE), "not in step: 1 without an answer", NO_DECISION),
         ] {
             let report = report(answers, expected);
@@ -225,6 +233,9 @@ mod tests {
 
     #[test]
     fn each_replica_is_a_line_and_an_object() {
+        let without = report(&[Ok(("", Some("no limits yet")))], None);
+        assert!(without.readable().starts_with("not ready  10.0.0.1:80  no limits yet\n"));
+        assert!(without.json().contains(r#""ready":false,"problem":"no limits yet""#));
         let report = report(&[Ok((ONE, None)), Ok((TWO, Some("it stops"))), Err("it says \u{1b}[31m")], None);
         assert_eq!(
             report.readable(),
