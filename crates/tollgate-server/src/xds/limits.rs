@@ -6,7 +6,7 @@ use tollgate_envoy::{Domains, SameDomain, Warning};
 use tollgate_policy::Printable;
 
 use super::messages::envoy::service::discovery::v3::DiscoveryResponse;
-use super::resources::{self, ResourceError, TYPE_URL};
+use super::resources::{self, TYPE_URL};
 use crate::decide::live_domains::LiveDomains;
 use crate::live::cause::Cause;
 use crate::live::record::ReloadState;
@@ -114,16 +114,13 @@ impl AppliedLimits {
 }
 
 /// Returns the reason for a rejection, within bounds.
-fn reason(error: ResourceError) -> String {
-    let ResourceError::Invalid(invalid) = error else {
-        return shortened(Printable(&error.to_string()).to_string());
-    };
-    let mut lines: Vec<String> = invalid.problems().take(MAX_PROBLEMS).map(str::to_owned).collect();
-    let more = invalid.problems().count() - lines.len();
+fn reason(mut problems: Vec<String>) -> String {
+    let more = problems.len().saturating_sub(MAX_PROBLEMS);
+    problems.truncate(MAX_PROBLEMS);
     if more > 0 {
-        lines.push(format!("and {more} more problems"));
+        problems.push(format!("and {more} more problem{}", if more == 1 { "" } else { "s" }));
     }
-    shortened(lines.join("\n"))
+    shortened(problems.join("\n"))
 }
 
 fn shortened(text: String) -> String {

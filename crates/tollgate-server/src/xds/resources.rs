@@ -1,13 +1,11 @@
 //! The resources of a response, as the contents of files.
 
-use std::collections::HashSet;
-
 use prost::Message;
 use prost_types::value::Kind;
 use prost_types::{Any, Struct};
 use serde_json::{Map, Number, Value};
-use thiserror::Error;
-use tollgate_envoy::{Domains, InvalidConfigs, SameDomain, Unit};
+use tollgate_envoy::{Domains, SameDomain, Unit};
+use tollgate_policy::Printable;
 
 use super::messages::ratelimit::config::ratelimit::v3::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy,
@@ -16,20 +14,12 @@ use super::messages::ratelimit::config::ratelimit::v3::{
 /// The type of the resources, and of responses.
 pub(super) const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
-/// Resources that cannot be used. The fault of the management server.
-#[derive(Debug, Error)]
-pub(super) enum ResourceError {
-    #[error("resource {number} has the type `{type_url}`, but only `{TYPE_URL}` is known")]
-    OtherType { number: usize, type_url: String },
-    #[error("resource {number} cannot be decoded: {error}")]
-    Undecodable { number: usize, error: prost::DecodeError },
-    #[error("two resources have the name `{0}`: names must be unique")]
-    SameName(String),
-    #[error("{name}: a number of its metadata is not finite")]
-    NotFinite { name: String },
-    #[error(transparent)]
-    Invalid(#[from] InvalidConfigs),
-}
+/// The number of descriptors and of values in metadata that a response may have. Each takes some kilobytes while it is
+/// read, but only two bytes in a message.
+const MAX_PARTS: usize = 200_000;
+
+/// The largest integer up to which all have their own floating-point number.
+const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// A number that JSON cannot have.
 struct NotFinite;
@@ -38,37 +28,88 @@ struct NotFinite;
 ///
 /// # Errors
 ///
-/// If one of them is not valid.
-pub(super) fn read(resources: Vec<Any>, same_domain: SameDomain) -> Result<Domains, ResourceError> {
-    let configs = (1..).zip(resources).map(|(number, Any { type_url, value })| {
+/// If one of them is not valid: every problem, in an order that does not depend on that of the resources, which servers
+/// send in any order.
+pub(super) fn read(resources: Vec<Any>, same_domain: SameDomain) -> Result<Domains, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut configs: Vec<(RateLimitConfig, Vec<u8>)> = Vec::new();
+    for Any { type_url, value } in resources {
         if type_url != TYPE_URL {
-            return Err(ResourceError::OtherType { number, type_url });
+            let type_url = Printable(&type_url);
+            problems.push(format!("a resource has the type `{type_url}`, but only `{TYPE_URL}` is known"));
+            continue;
         }
-        let config = RateLimitConfig::decode(value.as_slice());
-        let config = config.map_err(|error| ResourceError::Undecodable { number, error })?;
-        Ok((number, config))
-    });
-    let mut configs: Vec<(usize, RateLimitConfig)> = configs.collect::<Result<_, _>>()?;
-    // Servers send them in any order, but if several have one domain, the order decides between wildcards.
-    configs.sort_by(|(_, one), (_, other)| (&one.name, &one.domain).cmp(&(&other.name, &other.domain)));
-    let mut names = HashSet::new();
-    let twice = configs.iter().find(|(_, config)| !config.name.is_empty() && !names.insert(&config.name));
-    if let Some((_, config)) = twice {
-        return Err(ResourceError::SameName(config.name.clone()));
+        let mut config = RateLimitConfig::default();
+        match config.merge(value.as_slice()) {
+            Ok(()) => configs.push((config, value)),
+            // The fields before the fault are there.
+            Err(error) => problems.push(format!("{} cannot be decoded: {error}", name(&config))),
+        }
     }
-    let configs = configs.into_iter().map(|(number, config)| {
-        let name = match config.name.as_str() {
-            "" => format!("resource {number}"),
-            name => format!("resource `{name}`"),
-        };
-        match contents(config) {
-            Ok(contents) => Ok((name, contents)),
-            Err(NotFinite) => Err(ResourceError::NotFinite { name }),
-        }
+    let parts: usize = configs.iter().map(|(config, _)| parts(&config.descriptors)).sum();
+    if parts > MAX_PARTS {
+        problems.push(format!(
+            "the response has {parts} descriptors and values of metadata, and at most {MAX_PARTS} are read"
+        ));
+        return Err(problems);
+    }
+    // If several have one domain, their order decides between wildcards.
+    configs.sort_by(|(one, value), (other, others_value)| {
+        (&one.name, &one.domain, value).cmp(&(&other.name, &other.domain, others_value))
     });
-    let (names, contents): (Vec<String>, Vec<Value>) =
-        configs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    Ok(Domains::from_values(names.iter().map(String::as_str).zip(contents), same_domain)?)
+    if same_domain == SameDomain::Refuse {
+        configs.dedup_by(|(later, _), (first, _)| {
+            let is_same = !later.name.is_empty() && later.name == first.name;
+            if is_same {
+                problems.push(format!("two resources have the name `{}`", Printable(&later.name)));
+            }
+            is_same
+        });
+    }
+    let mut named = Vec::new();
+    for (config, _) in configs {
+        let name = name(&config);
+        match contents(config) {
+            Ok(contents) => named.push((name, contents)),
+            Err(NotFinite) => problems.push(format!("{name}: a number of its metadata is not finite")),
+        }
+    }
+    problems.sort_unstable();
+    let (names, contents): (Vec<String>, Vec<Value>) = named.into_iter().unzip();
+    match Domains::from_values(names.iter().map(String::as_str).zip(contents), same_domain) {
+        Ok(domains) if problems.is_empty() => return Ok(domains),
+        Ok(_) => {}
+        Err(invalid) => problems.extend(invalid.problems().map(str::to_owned)),
+    }
+    Err(problems)
+}
+
+/// Returns the name of a resource in messages.
+fn name(RateLimitConfig { name, domain, .. }: &RateLimitConfig) -> String {
+    match (name.as_str(), domain.as_str()) {
+        ("", "") => "a resource without a name".to_owned(),
+        ("", domain) => format!("the resource of the domain `{}`", Printable(domain)),
+        (name, _) => format!("resource `{}`", Printable(name)),
+    }
+}
+
+/// Returns the number of descriptors and of values in their metadata.
+fn parts(descriptors: &[RateLimitDescriptor]) -> usize {
+    let metadata = |descriptor: &RateLimitDescriptor| descriptor.metadata.as_ref().map_or(0, values);
+    descriptors.iter().map(|descriptor| 1 + metadata(descriptor) + parts(&descriptor.descriptors)).sum()
+}
+
+fn values(members: &Struct) -> usize {
+    members.fields.values().map(values_within).sum()
+}
+
+/// Returns the number of values in a value, with itself.
+fn values_within(value: &prost_types::Value) -> usize {
+    1 + match &value.kind {
+        Some(Kind::ListValue(list)) => list.values.iter().map(values_within).sum(),
+        Some(Kind::StructValue(members)) => values(members),
+        _ => 0,
+    }
 }
 
 /// Returns what a file with the same limits would contain. Fields that are zero or empty are left out: messages do not
@@ -166,6 +207,10 @@ fn json(value: prost_types::Value) -> Result<Value, NotFinite> {
     Ok(match value.kind {
         None | Some(Kind::NullValue(_)) => Value::Null,
         Some(Kind::BoolValue(flag)) => flag.into(),
+        // Protobuf has no other numbers, and files write these without a fraction.
+        Some(Kind::NumberValue(number)) if number.fract() == 0.0 && number.abs() <= MAX_INTEGER => {
+            (number as i64).into()
+        }
         Some(Kind::NumberValue(number)) => Number::from_f64(number).ok_or(NotFinite)?.into(),
         Some(Kind::StringValue(text)) => text.into(),
         Some(Kind::ListValue(list)) => {
@@ -236,7 +281,7 @@ descriptors:
     shadow_mode: true
     quota_mode: true
     detailed_metric: true
-    metadata: { a: 1.0, b: '5', c: [2.5, null] }
+    metadata: { a: 1, b: '5', c: [2.5, null] }
     rate_limit:
       { unit: week, requests_per_unit: 4294967295, name: weekly, replaces: [{ name: other }] }
 - { key: c, rate_limit: { unit: second, requests_per_unit: 0 } }
@@ -246,6 +291,52 @@ descriptors:
         let files = Domains::parse(&sources, SameDomain::Refuse).unwrap();
         assert!(domains.is_same_as(&files), "{domains:?}\n{files:?}");
         assert_eq!(domains.generation(), files.generation());
+    }
+
+    #[test]
+    fn the_order_of_resources_does_not_change_the_problems() {
+        let config = |name: &str, key: &str| {
+            let descriptors = vec![descriptor(key)];
+            any(&RateLimitConfig { name: name.to_owned(), domain: name.to_owned(), descriptors })
+        };
+        let other = Any { type_url: "x".to_owned(), value: Vec::new() };
+        // The name is whole, and the rest is missing.
+        let cut = Any { value: b"\x0a\x03cut\x12\x09".to_vec(), ..other.clone() };
+        let cut = Any { type_url: TYPE_URL.to_owned(), ..cut };
+        let mut resources = vec![config("b", ""), cut, config("a", ""), other, config("a", "x")];
+        let problems = read(resources.clone(), SameDomain::Refuse).unwrap_err();
+        let expected = [
+            "a resource has the type `x`, but only",
+            "resource `cut` cannot be decoded: ",
+            "two resources have the name `a`",
+            "resource `a`: descriptors[0]: a descriptor needs `key`",
+            "resource `b`: descriptors[0]: a descriptor needs `key`",
+        ];
+        assert_eq!(problems.len(), expected.len(), "{problems:?}");
+        assert!(problems.iter().zip(expected).all(|(it, start)| it.starts_with(start)), "{problems:?}");
+        for _ in 0..resources.len() {
+            resources.rotate_left(1);
+            assert_eq!(read(resources.clone(), SameDomain::Refuse).unwrap_err(), problems);
+        }
+    }
+
+    /// A descriptor of two bytes takes kilobytes.
+    #[test]
+    fn the_number_of_descriptors_is_bounded() {
+        let config = |descriptors| {
+            any(&RateLimitConfig { domain: "shop".to_owned(), descriptors, ..Default::default() })
+        };
+        let value = prost_types::Value { kind: None };
+        let list = prost_types::ListValue { values: vec![value; 100_000] };
+        let list = prost_types::Value { kind: Some(Kind::ListValue(list)) };
+        let metadata = Some(Struct { fields: [("a".to_owned(), list)].into() });
+        let many = vec![descriptor("a"); 99_999];
+        let wide = RateLimitDescriptor { metadata, descriptors: many, ..descriptor("b") };
+        let problems = read(vec![config(vec![wide])], SameDomain::Refuse).unwrap_err();
+        assert_eq!(
+            problems,
+            ["the response has 200001 descriptors and values of metadata, and at most 200000 are read"]
+        );
     }
 
     /// The first matching wildcard applies, and servers send resources in any order.

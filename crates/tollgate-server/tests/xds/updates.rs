@@ -1,8 +1,8 @@
 //! Updates: each is accepted as a whole, or rejected with a reason and without effect.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use prost::Message;
 use prost_types::value::Kind;
 use prost_types::{Any, Struct, Value};
 use serde_json::json;
@@ -102,7 +102,7 @@ fn invalid_updates_are_rejected_with_a_reason_and_change_nothing() {
     let metadata = Struct { fields: [("a".to_owned(), number(f64::NAN))].into() };
     let replaces = |name: &str| vec![RateLimitReplace { name: name.to_owned() }];
     let cases: [(&[RateLimitConfig], &[&str]); 14] = [
-        (&[config("", vec![])], &["resource 1: the configuration needs `domain`"]),
+        (&[config("", vec![])], &["a resource without a name: the configuration needs `domain`"]),
         (
             &[users("shop", 1), RateLimitConfig { name: "two".to_owned(), ..users("shop", 1) }],
             &["resource `two`: domain: duplicate domain `shop`, already given in domain of resource `shop`"],
@@ -184,8 +184,8 @@ fn invalid_updates_are_rejected_with_a_reason_and_change_nothing() {
     let with_resource = |resource| DiscoveryResponse { resources: vec![resource], ..response("x", &[]) };
     let other = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
     for (response, expected) in [
-        (with_resource(any(other, b"")), "resource 1 has the type `type.googleapis.com/envoy.config.cluster"),
-        (with_resource(any(TYPE_URL, b"\xff\xff")), "resource 1 cannot be decoded"),
+        (with_resource(any(other, b"")), "a resource has the type `type.googleapis.com/envoy.config.cluster"),
+        (with_resource(any(TYPE_URL, b"\xff\xff")), "a resource without a name cannot be decoded"),
         (
             DiscoveryResponse { type_url: other.to_owned(), ..response("x", &[users("shop", 9)]) },
             "the response has the type `type.googleapis.com/envoy.config.cluster.v3.Cluster`, but",
@@ -226,11 +226,18 @@ fn a_response_that_comes_again_is_rejected_twice_a_second() {
         assert!(ads.hears_nothing(Duration::from_millis(250)));
         ads.hear_rejection("1");
     }
+    let rejected = || server.metric("tollgate_xds_updates_total{outcome=\"rejected\"}");
+    assert_eq!(rejected(), Some(1.0));
     // A response in the meantime is answered at once, and the earlier one no more.
     ads.publish("1", &bad);
     ads.publish_valid("2", &[users("shop", 1)]);
     assert!(ads.hears_nothing(Duration::from_secs(1)));
     assert_eq!([0; 2].map(|_| ask(&server, "shop", "alice")), [200, 429]);
+}
+
+/// Returns a field of protobuf with a length.
+fn delimited(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
 }
 
 /// Go's published messages lack these two fields.
@@ -239,11 +246,17 @@ fn quota_mode_and_metadata_have_their_effect() {
     let ads = Ads::start();
     let server = start_with(&[("RESPONSE_DYNAMIC_METADATA", "true")], &ads, &[]);
     ads.hear();
-    let text = Value { kind: Some(Kind::StringValue("gold".to_owned())) };
-    let metadata = Some(Struct { fields: BTreeMap::from([("plan".to_owned(), text)]) });
-    let quota = |key, limit| RateLimitDescriptor { quota_mode: true, ..limited(key, "", limit) };
-    let first = RateLimitDescriptor { metadata, ..quota("a", 1) };
-    ads.publish_valid("1", &[config("shop", vec![first, quota("b", 2)])]);
+    // As bytes, because the generated messages could have the wrong numbers. Field 7 is true, and field 8 is a `Struct`
+    // with `plan`.
+    let quota_mode: &[u8] = &[7 << 3, 1];
+    let text = delimited(3, b"gold");
+    let metadata = delimited(8, &delimited(1, &[delimited(1, b"plan"), delimited(2, &text)].concat()));
+    let first = [limited("a", "", 1).encode_to_vec(), quota_mode.into(), metadata].concat();
+    let second = [limited("b", "", 2).encode_to_vec(), quota_mode.into()].concat();
+    let value = [delimited(2, b"shop"), delimited(3, &first), delimited(3, &second)].concat();
+    let resources = vec![Any { type_url: TYPE_URL.to_owned(), value }];
+    ads.send(&DiscoveryResponse { resources, ..response("1", &[]) });
+    assert_eq!(ads.hear().error_detail, None);
     let body = json!({
         "domain": "shop",
         "descriptors": [{ "entries": [{ "key": "a", "value": "1" }] }, { "entries": [{ "key": "b", "value": "1" }] }],
@@ -269,7 +282,6 @@ fn a_name_that_is_not_that_of_the_domain_has_no_effect_and_is_logged() {
     assert_eq!(log.matches(warning).count(), 1, "{log}");
 }
 
-/// A limit for each of a thousand users is in one update, or in none.
 #[test]
 fn a_thousand_updates_under_load_are_applied_in_order_and_as_a_whole() {
     let ads = Ads::start();

@@ -9,7 +9,7 @@ use tollgate_envoy::{ChargingMode, Domains, HeaderNames, NearLimit, SameDomain, 
 use tollgate_policy::Sources;
 use tollgate_redis::StoreUrl;
 
-use super::envoy_variables::{EnvoyVariables, flag};
+use super::envoy_variables::{EnvoyVariables, flag, identity};
 use super::{ImportError, envoy_xds};
 use crate::args::{Secret, ServerUrl};
 use crate::decide::domain_files::{DomainFiles, summary};
@@ -325,17 +325,7 @@ fn store(variables: EnvoyVariables<'_>) -> Result<Option<Secret>, ImportError> {
 /// Returns the files that its variables name. It reads them only if TLS is on.
 fn store_tls(variables: EnvoyVariables<'_>) -> Result<ImportedStoreTls, ImportError> {
     let path = |variable| variables(variable).map(PathBuf::from);
-    let missing = |variable, expected| Err(ImportError::Variable { variable, expected, found: None });
-    let identity = match (path("REDIS_TLS_CLIENT_CERT"), path("REDIS_TLS_CLIENT_KEY")) {
-        (None, None) => None,
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (Some(_), None) => {
-            return missing("REDIS_TLS_CLIENT_KEY", "the key of the certificate in REDIS_TLS_CLIENT_CERT");
-        }
-        (None, Some(_)) => {
-            return missing("REDIS_TLS_CLIENT_CERT", "the certificate of the key in REDIS_TLS_CLIENT_KEY");
-        }
-    };
+    let identity = identity(variables, "REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY")?;
     Ok(ImportedStoreTls { authorities: path("REDIS_TLS_CACERT"), identity })
 }
 

@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 use tollgate_envoy::SameDomain;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 
-use super::envoy_variables::{EnvoyVariables, flag};
+use super::envoy_variables::{EnvoyVariables, flag, identity};
 use super::{ImportError, go_value};
 use crate::args::{ServerUrl, parse_server};
 use crate::observe::with_sources::WithSources;
@@ -33,7 +33,7 @@ const MAX_MESSAGE: &str = "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES";
 const FORCE_START: &str = "FORCE_START_WITHOUT_INITIAL_CONFIG";
 
 /// The variables that have an effect if limits come over xDS.
-const READ: &[&str] = &[
+const KNOWN_VARIABLES: &[&str] = &[
     SERVER_URL,
     USE_TLS,
     CLIENT_CERTIFICATE,
@@ -53,7 +53,7 @@ const READ: &[&str] = &[
 ];
 
 /// The variables that only have an effect with TLS.
-const OF_TLS: [&str; 4] = [CLIENT_CERTIFICATE, CLIENT_KEY, AUTHORITIES, SERVER_NAME];
+const TLS_VARIABLES: [&str; 4] = [CLIENT_CERTIFICATE, CLIENT_KEY, AUTHORITIES, SERVER_NAME];
 
 /// The default of envoyproxy/ratelimit, as that of the node.
 const DEFAULT_SERVER: &str = "localhost:18000";
@@ -62,7 +62,7 @@ const DEFAULT_SERVER: &str = "localhost:18000";
 const DEFAULT_MAX_MESSAGE: usize = 4 * 1024 * 1024;
 
 /// A response with as many limits as this would not fit into the memory of most services.
-const MOST_MAX_MESSAGE: usize = 256 * 1024 * 1024;
+const MAX_MAX_MESSAGE_BYTES: usize = 256 * 1024 * 1024;
 
 /// Longer waits are mistakes.
 const MAX_WAIT: Duration = Duration::from_secs(86_400);
@@ -76,7 +76,7 @@ pub(super) fn is_variable(name: &str) -> bool {
 
 /// Returns whether a variable has an effect if limits come over xDS.
 pub(super) fn is_read(name: &str) -> bool {
-    READ.contains(&name)
+    KNOWN_VARIABLES.contains(&name)
 }
 
 /// Returns what asks for limits over xDS, if something does.
@@ -118,7 +118,7 @@ pub(super) fn read(
         true => LimitsAtStart::None,
         false => LimitsAtStart::Awaited,
     };
-    let size = |text: &str| text.parse().ok().filter(|size| *size <= MOST_MAX_MESSAGE);
+    let size = |text: &str| text.parse().ok().filter(|size| *size <= MAX_MAX_MESSAGE_BYTES);
     let size_expected = "a number of bytes from 1 to 268435456, or 0 for the default";
     let max_message_bytes = parsed(variables, MAX_MESSAGE, size_expected, size)?.filter(|size| *size > 0);
     Ok(XdsSettings {
@@ -147,25 +147,14 @@ fn server(server: Option<ServerUrl>, variables: EnvoyVariables<'_>) -> Result<Xd
         None => (authority(variables)?, asks_tls),
     };
     if !has_tls {
-        if let Some(variable) = OF_TLS.into_iter().find(|variable| variables(variable).is_some()) {
+        if let Some(variable) = TLS_VARIABLES.into_iter().find(|variable| variables(variable).is_some()) {
             let conflict = "it needs TLS: set CONFIG_GRPC_XDS_SERVER_USE_TLS=true, or `--xds` with https://";
             return Err(ImportError::Conflict { variable, conflict });
         }
         return Ok(XdsServer { authority, certificates: None });
     }
     let path = |variable| variables(variable).map(PathBuf::from);
-    let client = match (path(CLIENT_CERTIFICATE), path(CLIENT_KEY)) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        (Some(_), None) => {
-            let conflict = "it needs CONFIG_GRPC_XDS_CLIENT_TLS_KEY, the key of that certificate";
-            return Err(ImportError::Conflict { variable: CLIENT_CERTIFICATE, conflict });
-        }
-        (None, Some(_)) => {
-            let conflict = "it needs CONFIG_GRPC_XDS_CLIENT_TLS_CERT, the certificate of that key";
-            return Err(ImportError::Conflict { variable: CLIENT_KEY, conflict });
-        }
-    };
+    let client = identity(variables, CLIENT_CERTIFICATE, CLIENT_KEY)?;
     let name = variables(SERVER_NAME);
     let host = name.clone().unwrap_or_else(|| authority.host().trim_matches(['[', ']']).to_owned());
     let server_name = ServerName::try_from(host.clone()).map_err(|_| ImportError::Variable {
@@ -250,7 +239,7 @@ fn backoff(variables: EnvoyVariables<'_>) -> Result<XdsBackoff, ImportError> {
     let factor = |text: &str| text.parse().ok().filter(|factor| (0.0..=1_000.0).contains(factor));
     let factor = parsed(variables, FACTOR, "a number from 0 to 1000", factor)?;
     let has_jitter = variables(JITTER).is_none() || flag(variables, JITTER)?;
-    Ok(XdsBackoff { initial, max, factor: factor.unwrap_or(2.0), has_jitter })
+    Ok(XdsBackoff { initial, max, factor: factor.filter(|factor| *factor > 0.0).unwrap_or(2.0), has_jitter })
 }
 
 fn parsed<T>(
@@ -349,7 +338,7 @@ mod tests {
             (&[(AUTHORITIES, "ca.crt")], "CONFIG_GRPC_XDS_SERVER_TLS_CACERT: it needs TLS"),
             (
                 &[(USE_TLS, "true"), (CLIENT_KEY, "tls.key")],
-                "CONFIG_GRPC_XDS_CLIENT_TLS_KEY: it needs CONFIG_GRPC_XDS_CLIENT_TLS_CERT",
+                "CONFIG_GRPC_XDS_CLIENT_TLS_CERT: expected the path of a file, because its key is set",
             ),
             (
                 &[(USE_TLS, "true"), (AUTHORITIES, "/nowhere/ca.crt")],

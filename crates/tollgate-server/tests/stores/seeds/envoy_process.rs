@@ -291,7 +291,8 @@ async fn redis_is_reached_over_mutual_tls() {
 
     let without_key = pod.with(&[("REDIS_TLS_CLIENT_KEY", "")]).refused();
     assert!(
-        without_key.contains("REDIS_TLS_CLIENT_KEY: expected the key of the certificate"),
+        without_key
+            .contains("REDIS_TLS_CLIENT_KEY: expected the path of a file, because its certificate is set"),
         "{without_key}"
     );
 }
