@@ -182,9 +182,10 @@ impl ClockSteps {
     }
 
     /// Returns until when a hold certainly lives that a step from this moment or later has given the length: a clock
-    /// that steps forward ends it earlier.
+    /// that steps forward ends it earlier. A server reads its clock in whole milliseconds, so it may count from up to one
+    /// before this moment.
     pub(super) fn certain_end(&self, sent: Instant, length: Duration) -> Instant {
-        let end = sent + length;
+        let end = sent + length - Duration::from_millis(1);
         let steps = self.0.lock().unwrap();
         let forward = steps
             .iter()
