@@ -24,6 +24,8 @@ use crate::upgrade;
 pub(crate) enum Proof {
     /// Check the alert rules in examples/alerts, and what they do minute by minute
     Alerts,
+    /// Lint the programs that measure, and test what they share
+    Benches,
     /// Send 200 checks at once to a service that has just started with an empty store, under a limit of 50: on an idle
     /// machine, then next to busy threads
     Burst {
@@ -237,6 +239,7 @@ impl Proof {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Alerts => alerts(),
+            Self::Benches => benches(),
             Self::Burst { trials } => burst(trials),
             Self::Deploy { write } => deploy::prove(write),
             Self::Envoy { planted: true, .. } => planted::ENVOY.run(),
@@ -284,6 +287,19 @@ fn alerts() -> Result<()> {
     run(["check", "rules", "examples/alerts/tollgate.rules.yml"])?;
     run(["test", "rules", "examples/alerts/tollgate.test.yml"])?;
     println!("RESULT prove/alerts violations=0");
+    Ok(())
+}
+
+fn benches() -> Result<()> {
+    let cargo = |subcommand: &str| {
+        let words = ["--locked", "--manifest-path", "bench/Cargo.toml"];
+        command("cargo").environment("CARGO_TARGET_DIR", "target").argument(subcommand).arguments(words)
+    };
+    let features =
+        ["--workspace", "--all-targets", "--features", "grpc,limitador,redis", "--", "-D", "warnings"];
+    cargo("clippy").arguments(features).run()?;
+    cargo("test").arguments(["--package", "tollgate-bench-harness"]).run()?;
+    println!("RESULT prove/benches violations=0");
     Ok(())
 }
 

@@ -27,7 +27,7 @@ const MOST_CRATES: usize = 20;
 
 /// Runs all steps, each within its time limit times `patience`.
 pub(crate) fn run(patience: u32) -> Result<()> {
-    let more = [system::NODE, system::PYTHON, system::PYTHON_VENV, system::OPENSSL, system::VALGRIND];
+    let more = [system::NODE, system::PYTHON, system::PYTHON_VENV, system::VALGRIND];
     system::announce(&[&servers::ALL[..], &more].concat())?;
     let this = std::env::current_exe().context("cannot find xtask's own program")?;
     // Without incremental builds and debug information, which take a third of the time of a first build and are useless
@@ -67,7 +67,6 @@ fn steps() -> Vec<Step> {
         Step::check("manual", docs::check_and_build).beside(),
         Step::check("boundary picture", node::boundary_picture).beside(),
         Step::check("proxies", proxies::install).beside(),
-        Step::check("openssl", || system::OPENSSL.require().map(|()| CheckOutcome::Passed)).beside(),
         Step::check("test build", build_tests),
         Step::check("tests", run_tests).beside().after("test build"),
         Step::check("gateway", ask_through_proxies).beside(),
@@ -89,22 +88,9 @@ fn steps() -> Vec<Step> {
         Step::check("features", || lints::features().map(|()| CheckOutcome::Passed)),
         Step::command("models", proof_tests::models()).beside(),
         Step::command("simulation", proof_tests::some_simulation()).beside(),
-        // Without limitador, which the benches build that measure it: it takes as long as everything else here
-        // together.
-        Step::command("lints of the benches", benches("clippy --workspace --features redis -- -D warnings")),
-        Step::command("tests of the benches", benches("test --package tollgate-bench-harness")),
         Step::check("library size", library_stays_small),
         Step::check("instructions", instructions::check_libraries),
     ]
-}
-
-/// Returns a cargo command for the benches' workspace, which shares this target directory with the main one.
-fn benches(words: &str) -> CommandLine {
-    let (subcommand, rest) = words.split_once(' ').unwrap_or((words, ""));
-    command("cargo")
-        .environment("CARGO_TARGET_DIR", "target")
-        .arguments([subcommand, "--locked", "--manifest-path", "bench/Cargo.toml"])
-        .arguments(rest.split_whitespace())
 }
 
 /// Builds and lints all tests, and keeps the list of their binaries for [`run_tests`], because other steps hold cargo's
