@@ -321,7 +321,8 @@ end
 
 local function reset(name, flight)
   local live = live_units(name, flight, false) or 0
-  try('DEL', name)
+  -- What is not local, an earlier step has deleted. All other refusals are errors: the units may live.
+  if not is_moving then call('DEL', name) end
   say(FORGOTTEN, live)
 end
 

@@ -191,6 +191,23 @@ fn a_reset_forgets_units_and_nothing_brings_them_back() {
     assert_eq!((desk.live(), desk.used()), (3, 25));
 }
 
+/// A reset that the server refused was answered with the number of units, and they were still live.
+#[test]
+fn a_reset_that_the_server_refuses_is_an_error() {
+    for software in Software::ALL {
+        let server = Server::start(software);
+        let desk = Desk::new(build(store(&server)), "3~in_flight", "100/1h");
+        assert!(desk.reserve(Asked::new(3, 10)).is_admitted());
+        let reset = || take(&desk.store, HoldStep::Reset(InFlightCharge::new(&desk.jobs, &desk.key, 0)));
+        server.command::<()>(["CONFIG", "SET", "min-replicas-to-write", "1"]);
+        assert!(matches!(reset(), Err(error) if RedisError::of(&error) == Some(&RedisError::NotReady)));
+        assert_eq!(desk.live(), 3);
+        server.command::<()>(["CONFIG", "SET", "min-replicas-to-write", "0"]);
+        assert_eq!(reset().unwrap(), HoldAnswer::Forgotten { units: 3 });
+        assert_eq!(desk.live(), 0);
+    }
+}
+
 /// A server whose clock is moved by hand, and a limit in flight on it.
 fn steered(jobs: &str) -> (Server, Desk) {
     let server = Settings::new(Software::Redis).steered_clock().start();
