@@ -170,7 +170,9 @@ impl TryFrom<ScriptAnswer> for StepResult {
             ScriptOutcome::NoCount => Err(RedisError::WrongType.into()),
             // Its time and ours do not come together.
             ScriptOutcome::Stale => Err(RedisError::NotReady.into()),
-            ScriptOutcome::Closed(_) | ScriptOutcome::Hold(_) => Err(RedisError::BadReply.into()),
+            ScriptOutcome::Closed(_) | ScriptOutcome::Moving | ScriptOutcome::Hold(_) => {
+                Err(RedisError::BadReply.into())
+            }
         }
     }
 }

@@ -49,7 +49,7 @@ impl Reply {
             ENDED if is_reserve || *operation == HoldOperation::Renew => HoldOutcome::Ended,
             CONFLICT if is_known => HoldOutcome::Conflict,
             STALE => return self.is_stale(request).then_some(ScriptOutcome::Stale),
-            MOVING if *operation != HoldOperation::Reset => return Some(ScriptOutcome::Stale),
+            MOVING if *operation != HoldOperation::Reset => return Some(ScriptOutcome::Moving),
             NO_COUNT if *operation != HoldOperation::Reset => return Some(ScriptOutcome::NoCount),
             _ => return None,
         };

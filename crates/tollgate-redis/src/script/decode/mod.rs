@@ -36,9 +36,11 @@ pub(crate) struct ScriptAnswer {
 pub(crate) enum ScriptOutcome {
     /// It was executed; one for each counter.
     Taken(SmallVec<[CountChange; 1]>),
-    /// Nothing was written, and it has to be sent again: the window that it names is not open, or the slot of a hold is
-    /// moving to another server.
+    /// Nothing was written, and it has to be sent again: the window that it names is not open.
     Stale,
+    /// Nothing was written, and it has to be sent again: the slot of a hold is moving to another server. Only a Cluster
+    /// has such an answer.
+    Moving,
     /// The window of a refund is not the open one. Nothing was given back. The counter's state in the open window,
     /// unless that window has another key.
     Closed(Option<CountChange>),

@@ -15,7 +15,8 @@
 --   record, or cap: as record, but no more than there is room for; `one` is the limit); then as in the script of
 --   charges
 --
--- The reply is a flat list of integers: the time, and for each step one of these. A fault changes nothing.
+-- The reply is a flat list of integers: the time, and for each step one of these. A fault changes nothing, and removes
+-- no ended units.
 --
 --   DECIDED, whether it was taken before, whether it was admitted, unless it was taken before how many ended units it
 --             has removed of each counter in flight, the time of the step that decided, the limit of each counter in

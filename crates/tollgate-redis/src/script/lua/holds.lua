@@ -83,21 +83,15 @@ local function expire(name, ends, expires)
   if expires < ends + GRACE then call('PEXPIREAT', name, ends + GRACE) end
 end
 
--- Returns how many units of a counter in flight are live, when it expires, and how many units that have ended it has
--- removed. Returns nil if it is no counter. After a step back of the clock, brings units that would live too long back to
--- the longest length.
-local function live_units(name, flight, may_write)
+-- Returns how many units of a counter in flight are live, when it expires, and how many have ended but are still there.
+-- Returns nil if it is no counter. After a step back of the clock, brings units that would live too long back to the
+-- longest length.
+local function live_units(name, flight)
   local all = try('ZCARD', name)
   if type(all) ~= 'number' then return nil end
   if all == 0 then return 0, NO_KEY, 0 end
   local live = call('ZCOUNT', name, now + 1, '+inf')
-  local swept = 0
-  if may_write and all > live then
-    local taken = math.min(flight.units, MOST_UNITS)
-    swept = math.min(all - live, math.max(SWEPT, 2 * taken))
-    call('ZPOPMIN', name, swept)
-  end
-  if live == 0 then return 0, NO_KEY, swept end
+  if live == 0 then return 0, NO_KEY, all end
   local expires, latest = call('PEXPIRETIME', name), now + flight.longest
   if expires > latest + GRACE then
     for _, member in ipairs(call('ZRANGE', name, latest + 1, '+inf', 'BYSCORE', 'LIMIT', 0, SWEPT)) do
@@ -106,7 +100,7 @@ local function live_units(name, flight, may_write)
     expires = call('ZRANGE', name, 0, 0, 'REV', 'WITHSCORES')[2] + GRACE
     call('PEXPIREAT', name, expires)
   end
-  return live, expires, swept
+  return live, expires, all - live
 end
 
 -- Returns the record of an id, or nil if it has none or it has ended, or a fault.
@@ -152,8 +146,10 @@ local function decide(hold, key, asked, may_write)
   local begun, counts, expiries, swept, has_room = said, {}, {}, {}, true
   for i, flight in ipairs(hold.flights) do
     local units = flight.units > 0 and flight.units or 1
-    counts[i], expiries[i], swept[i] = live_units(KEYS[key + 1 + i], flight, may_write)
+    local ended
+    counts[i], expiries[i], ended = live_units(KEYS[key + 1 + i], flight)
     if not counts[i] then return say(NO_COUNT) end
+    swept[i] = may_write and math.min(ended, math.max(SWEPT, 2 * math.min(units, MOST_UNITS))) or 0
     has_room = has_room and units <= MOST_UNITS and counts[i] + units <= flight.limit
   end
   say(DECIDED, 0, 0)
@@ -172,6 +168,10 @@ local function decide(hold, key, asked, may_write)
       others.take_several(said, op, times, 1, key + 1 + #hold.flights, #asked, asked, kinds)
   end
   if fault then return say_instead(begun, fault) end
+  -- Only now: of a step that fails, nobody would learn how many there were.
+  for i, units in ipairs(swept) do
+    if units > 0 then call('ZPOPMIN', KEYS[key + 1 + i], units) end
+  end
   if not (may_write and has_room and admitted == 1) then return end
   reply[begun + 3] = 1
   local ends = now + hold.length
@@ -320,7 +320,7 @@ local function settle(op, hold, key, asked, is_stale)
 end
 
 local function reset(name, flight)
-  local live = live_units(name, flight, false) or 0
+  local live = live_units(name, flight) or 0
   -- What is not local, an earlier step has deleted. All other refusals are errors: the units may live.
   if not is_moving then call('DEL', name) end
   say(FORGOTTEN, live)

@@ -98,7 +98,8 @@ impl StoreInner {
             match outcome {
                 ScriptOutcome::Hold(outcome) => return Ok(*outcome),
                 ScriptOutcome::NoCount => return Err(RedisError::WrongType.into()),
-                ScriptOutcome::Stale => {
+                ScriptOutcome::Moving if !self.slots.is_cluster() => return Err(RedisError::BadReply.into()),
+                ScriptOutcome::Stale | ScriptOutcome::Moving => {
                     let windows = tries.next(now).ok_or(RedisError::NotReady)?;
                     request = hold.request(order, &self.names, || windows.time())?;
                 }

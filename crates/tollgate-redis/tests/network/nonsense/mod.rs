@@ -7,7 +7,8 @@
 mod liar;
 
 use tollgate::{
-    Charge, CountDenied, Counter, Key, Mark, PolicyQuota, Quota, QuotaState, StoreError, Timestamp,
+    Charge, CountDenied, Counter, HoldAnswer, HoldId, HoldLength, HoldStep, HoldTerms, InFlightCharge, Key,
+    Mark, PolicyInFlight, PolicyQuota, Quota, QuotaState, Store, StoreError, Timestamp,
 };
 use tollgate_redis::{KeyLayout, RedisError, RedisStore};
 use tollgate_testkit::StoreSteps;
@@ -23,6 +24,26 @@ const NOON: i64 = 1_728_045_030_000;
 const MIDNIGHT: i64 = 1_728_000_000_300;
 
 const DAY: i64 = 86_400_000;
+
+/// Only a Cluster moves slots. Another server's reply that one moves was believed, and the step was sent again.
+#[tokio::test]
+async fn a_server_without_slots_that_moves_one_makes_no_sense() {
+    let server = Server::start(Software::Redis);
+    let liar = Liar::before(server.address());
+    let store = patient_builder(&format!("redis://{}", liar.address())).build().unwrap();
+    let (jobs, key) = (PolicyInFlight::new("jobs", "5~in_flight".parse().unwrap()), Key::from("alice"));
+    let units = [InFlightCharge::new(&jobs, &key, 1)];
+    let terms = HoldTerms::new(HoldId::random(), &units, &[], HoldLength::default());
+    let reserved = store.hold_until(HoldStep::Reserve(terms), None).await;
+    assert!(matches!(reserved, Ok(HoldAnswer::Decided(_))), "{reserved:?}");
+    liar.tell(Lie { kind: Kind::Script, place: 1, change: Change::Become(-9) });
+    let renewed = store.hold_until(HoldStep::Renew(terms), None).await;
+    assert!(liar.has_told());
+    assert!(
+        matches!(&renewed, Err(error) if RedisError::of(error) == Some(&RedisError::BadReply)),
+        "{renewed:?}"
+    );
+}
 
 /// What is asked of the store.
 #[derive(Debug, Clone, Copy)]
