@@ -26,7 +26,8 @@ pub enum RedisError {
     #[error("the store cannot be reached")]
     Unreachable,
     /// The server answers, but cannot count now: it is loading its data, runs another program's slow script, elects a
-    /// new primary, has too few replicas or cannot save. A retry helps once that is over.
+    /// new primary, moves the key to another server of the Cluster, has too few replicas or cannot save, or its clock
+    /// and ours name different windows, however often it is asked. A retry helps once that is over.
     #[error("the store is not ready to count")]
     NotReady,
     /// Too many requests were waiting for the server, so this one was not sent in time. The fault of the load or of a

@@ -6,8 +6,9 @@ use tollgate::{
     Charge, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStates, HoldStep, HoldTerms, InFlightCharge,
     Key, PolicyInFlight, PolicyQuota, Step, Store, StoreError,
 };
-use tollgate_redis::{RedisError, RedisStore};
-use tollgate_testkit::servers::{ByteDirection, FaultProxy, Sentinels, Server, Software};
+use tollgate_redis::{KeyIdentity, RedisError, RedisStore};
+use tollgate_testkit::StoreSteps;
+use tollgate_testkit::servers::{ByteDirection, Cluster, FaultProxy, Sentinels, Server, Software};
 
 use crate::sentinel;
 use crate::support::{PATIENCE, builder, patient_builder, until};
@@ -117,6 +118,39 @@ async fn scripts_that_a_server_has_lost_are_loaded_again() {
         server.command::<()>(["SCRIPT", "FLUSH"]);
         assert!(desk.decided(HoldId::random(), Ask::Reserve).await.is_admitted());
         assert_eq!(desk.counts().await, (round, u64::from(round) * 10));
+    }
+}
+
+/// A server whose slot moves has no answer for a key that an earlier step of the same call has deleted. The later step is
+/// sent again, to where the slot goes.
+#[tokio::test]
+async fn a_step_whose_key_was_deleted_in_the_same_call_follows_its_slot() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software).calm();
+        let url = format!("redis+cluster://{}", cluster.nodes()[5].address());
+        let desk = Desk::new(patient_builder(&url).identity(KeyIdentity::Plain).build().unwrap());
+        let [lost, last] = [HoldId::random(), HoldId::random()];
+        assert!(desk.decided(lost, Ask::Reserve).await.is_admitted());
+        let reset = HoldStep::Reset(InFlightCharge::new(&desk.jobs, &desk.key, 0));
+        assert!(matches!(desk.store.hold_until(reset, None).await, Ok(HoldAnswer::Forgotten { units: 1 })));
+        assert!(desk.decided(last, Ask::Reserve).await.is_admitted());
+        let quotas = ["1h", "2h", "3h", "4h", "5h", "6h"].map(|window| format!("9/{window}@first_hit"));
+        let quotas = quotas.map(|text| PolicyQuota::new("others", text.parse().unwrap()));
+        let others = quotas.each_ref().map(|quota| Charge::new(quota, &desk.key, 1));
+        assert!(desk.store.charge(&others).await.unwrap().is_admitted());
+        let slot = cluster.slot_of("{alice}");
+        let migration = cluster.migrate(slot, cluster.other_primary(slot));
+        // The runtime has one thread. Two batches are in flight, so the others wait for a reply, and go together.
+        let peek = || desk.store.peek(&others);
+        let settled = async {
+            let settled = desk.ask(last, Ask::Settle(HoldAdjustment::Keep)).await;
+            migration.finish();
+            settled
+        };
+        let (.., settled, renewed) = tokio::join!(peek(), peek(), settled, desk.ask(lost, Ask::Renew));
+        assert!(matches!(settled, Ok(HoldAnswer::Settled(_))), "{settled:?}");
+        assert!(matches!(renewed, Ok(HoldAnswer::Lost)), "{software:?}: {renewed:?}");
+        assert_eq!(desk.counts().await, (0, 20));
     }
 }
 
