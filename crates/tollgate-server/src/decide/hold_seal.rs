@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -28,12 +28,15 @@ use tollgate::{
 };
 use tollgate_policy::{HoldPart, InFlightPart, Overrun, PolicyHold};
 use tollgate_redis::SmallFile;
+use tracing::warn;
 
 /// Seals and opens holds.
 pub(crate) struct HoldSeal {
     /// From a file; otherwise created on first use.
     secret: OnceLock<hmac::Key>,
     random: SystemRandom,
+    /// Warns of the first hold that other processes on the same store cannot open.
+    unopened_elsewhere: Option<Once>,
 }
 
 /// The text is not a hold of this service, or was sealed with another secret.
@@ -99,11 +102,17 @@ impl HoldSeal {
 
     /// Uses a secret of this process.
     pub(crate) fn of_process() -> Self {
-        Self { secret: OnceLock::new(), random: SystemRandom::new() }
+        Self { secret: OnceLock::new(), random: SystemRandom::new(), unopened_elsewhere: None }
+    }
+
+    /// Uses a secret of this process, which may be one of many on its store. Warns when it seals the first hold.
+    pub(crate) fn of_one_of_many() -> Self {
+        Self { unopened_elsewhere: Some(Once::new()), ..Self::of_process() }
     }
 
     fn with_secret(secret: &[u8]) -> Self {
-        Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret).into(), random: SystemRandom::new() }
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, secret).into();
+        Self { secret, random: SystemRandom::new(), unopened_elsewhere: None }
     }
 
     /// Seals a hold for the caller.
@@ -122,7 +131,17 @@ impl HoldSeal {
             .map_err(|_| NoSeal::Long)?;
         let sealed = [&[VERSION], &salt[..], &sealed, tag.as_ref()].concat();
         let text = Base64UrlUnpadded::encode_string(&sealed);
-        if text.len() <= Self::MAX { Ok(text) } else { Err(NoSeal::Long) }
+        if text.len() > Self::MAX {
+            return Err(NoSeal::Long);
+        }
+        if let Some(first) = &self.unopened_elsewhere {
+            first.call_once(|| {
+                warn!(
+                    "no other process can renew or settle the holds of this one, not even after a restart: set --hold-secret-file"
+                );
+            });
+        }
+        Ok(text)
     }
 
     /// Opens a sealed hold.

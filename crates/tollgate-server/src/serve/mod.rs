@@ -117,12 +117,6 @@ async fn serve_to_the_end(mut settings: Settings) -> anyhow::Result<ServiceEnd> 
         return run(settings, store, None, future::ready(())).await;
     };
     let StoreSetup { url, prefix, identity, layout, timeout, connect_timeout, builder } = store;
-    if let Some(policy) = &settings.unshared_holds {
-        warn!(
-            policy,
-            "no other process can renew or settle the holds of this one, not even after a restart: set --hold-secret-file"
-        );
-    }
     let shared = builder.build().context("the shared store")?;
     let (status, warming) = (shared.clone(), shared.clone());
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));

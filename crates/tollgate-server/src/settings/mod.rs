@@ -64,8 +64,6 @@ pub struct Settings {
     pub(crate) tls_scope: TlsScope,
     /// Files with secrets other than the key of `tls`, which may be changed while the service runs.
     pub(crate) secret_files: Vec<PathBuf>,
-    /// The name of a policy with a limit in flight on a shared store, if no other process knows the secret of the holds.
-    pub(crate) unshared_holds: Option<String>,
     pub(crate) max_connections: u32,
     pub(crate) max_connections_per_peer: Option<u32>,
     /// The memory for requests and answers in flight, in bytes.
@@ -181,16 +179,12 @@ impl Settings {
             &args.store_args.store_key,
         ];
         let secret_files = secret_files.into_iter().flatten().cloned().collect();
-        let unshared_holds = match &rules {
-            InitialRules::Policies(initial) if store.is_some() && args.hold_secret_file.is_none() => {
-                let mut policies = initial.policies.as_slice().iter();
-                policies.find(|policy| policy.has_in_flight()).map(|policy| policy.name().to_owned())
-            }
-            _ => None,
+        let hold_seal = match args.hold_secret_file.as_deref() {
+            Some(path) => HoldSeal::from_file(path).map_err(SettingsError::HoldSecret)?,
+            None if store.is_some() => HoldSeal::of_one_of_many(),
+            None => HoldSeal::of_process(),
         };
-        let hold_seal =
-            args.hold_secret_file.as_deref().map_or_else(|| Ok(HoldSeal::of_process()), HoldSeal::from_file);
-        let hold_seal = Arc::new(hold_seal.map_err(SettingsError::HoldSecret)?);
+        let hold_seal = Arc::new(hold_seal);
         let TlsArgs { tls_cert, tls_key, tls_client_ca, tls_client_name, .. } = args.tls;
         let files = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles {
             certificate,
@@ -202,7 +196,6 @@ impl Settings {
             rules,
             source,
             notes,
-            unshared_holds,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),

@@ -65,25 +65,32 @@ fn processes_share_one_limit_in_flight_and_each_others_holds() {
     }
 }
 
-/// Behind a load balancer, renewals that reached another process failed, and nothing said why.
+/// Behind a load balancer, renewals that reached another process failed, and nothing said why. A warning at startup knew
+/// the policies of that moment, and a limit in flight on trial, which nothing holds.
 #[test]
-fn a_limit_in_flight_on_a_shared_store_without_a_secret_is_warned_of() {
+fn the_first_hold_on_a_shared_store_without_a_secret_is_warned_of() {
     let (store, folder) = (redis(), Folder::new());
-    let quotas = "policies: [{ name: a, key: [user], quotas: [5/1d, 5/1h] }]";
-    let (limited, quotas) = (folder.write("limited.yaml", POLICIES), folder.write("quotas.yaml", quotas));
+    let quotas = "policies: [{ name: a, key: [user], quotas: 5/1d@first_hit }]";
+    let tried = "policies: [{ name: a, mode: shadow, key: [user], quotas: 5~in_flight }]";
+    let limited = "policies: [{ name: a, key: [user], quotas: 9~in_flight }]";
+    let [limited, quotas, tried] = [("limited", limited), ("quotas", quotas), ("tried", tried)]
+        .map(|(name, text)| folder.write(&format!("{name}.yaml"), text));
     let secret = folder.write("secret", "0123456789abcdef0123456789abcdef");
     let url = url(&store);
-    let warnings = |arguments: &[&str]| {
+    let warnings = |asks: usize, arguments: &[&str]| {
         let server = Server::start(arguments);
+        (0..asks).for_each(|_| assert_eq!(reserve(&server, 1).status, 200));
         server.signal("TERM");
         let log = server.wait().1;
-        let lines = log.lines().filter(|line| line.contains("--hold-secret-file"));
-        lines.filter(|line| line.contains("WARN") && line.contains("policy=\"exports\"")).count()
+        log.lines().filter(|line| line.contains("--hold-secret-file") && line.contains("WARN")).count()
     };
-    assert_eq!(warnings(&["--config", &limited, "--store", &url]), 1);
-    assert_eq!(warnings(&["--config", &limited, "--store", &url, "--hold-secret-file", &secret]), 0);
-    assert_eq!(warnings(&["--config", &limited]), 0);
-    assert_eq!(warnings(&["--config", &quotas, "--store", &url]), 0);
+    let on_redis = |config: &str| ["--config", config, "--store", &url].map(str::to_owned);
+    let on_redis = |asks, config: &str| warnings(asks, &on_redis(config).each_ref().map(String::as_str));
+    assert_eq!((on_redis(0, &limited), on_redis(2, &limited)), (0, 1));
+    assert_eq!(on_redis(2, &quotas), 1, "a reservation is a hold too");
+    assert_eq!(on_redis(2, &tried), 0);
+    assert_eq!(warnings(2, &["--config", &limited]), 0);
+    assert_eq!(warnings(1, &["--config", &limited, "--store", &url, "--hold-secret-file", &secret]), 0);
 }
 
 /// With Redis, nobody saw holds of callers that had crashed: only memory counted them.
