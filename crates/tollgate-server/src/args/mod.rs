@@ -451,10 +451,10 @@ pub struct CheckArgs {
     #[arg(long, requires = "command", conflicts_with_all = ["health", "peek", "json"])]
     pub hold: bool,
 
-    /// Units in flight to hold, of each limit in flight that applies
-    #[arg(long, value_name = "UNITS", default_value = "1", value_parser = value::units_in_flight)]
+    /// Units in flight to hold, of each limit in flight that applies [default: 1]. If none applies, COMMAND does not run
+    #[arg(long, value_name = "UNITS", value_parser = value::units_in_flight)]
     #[arg(allow_negative_numbers = true, requires = "hold")]
-    pub units: u32,
+    pub units: Option<u32>,
 
     /// How long the hold lives if this process dies, from 1s to 1h; a limit in flight can set a shorter time
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = value::hold_length)]

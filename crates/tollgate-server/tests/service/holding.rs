@@ -149,6 +149,21 @@ policies: [{ name: jobs, match: { job: backup }, key: global, quotas: 1~in_fligh
     assert_eq!((held.status, &*held.said, &*held.complained), (Some(0), "ran\n", ""));
 }
 
+/// Where only quotas apply, any number of commands ran at once without a word, and `--units` had no effect.
+#[test]
+fn a_command_that_no_limit_in_flight_applies_to_is_told_so() {
+    let folder = Folder::new();
+    let config = folder.write("p.yaml", "policies: [{ name: jobs, key: [user], quotas: 100/1d@first_hit }]");
+    let jobs = Jobs { server: Server::start(&["--config", &config]), _folder: folder };
+    let ran = jobs.run(&["--cost", "3"], &["sh", "-c", "echo ran; exit 7"]);
+    assert_eq!((ran.status, &*ran.said), (Some(7), "ran\n"));
+    assert!(ran.complained.starts_with("warning: no limit in flight applies to this request"), "{ran:?}");
+    let refused = jobs.run(&["--cost", "3", "--units", "1"], &["echo", "ran"]);
+    assert_eq!((refused.status, &*refused.said), (Some(2), ""));
+    assert!(refused.complained.starts_with("error: no limit in flight applies"), "{refused:?}");
+    assert_eq!(jobs.used(), 3, "what did not run is given back");
+}
+
 /// The units of a command that never ran were charged.
 #[test]
 fn a_command_that_cannot_start_gives_everything_back() {

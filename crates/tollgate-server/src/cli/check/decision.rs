@@ -63,6 +63,11 @@ impl Decision {
         Err(problem(server, status, body, has_token))
     }
 
+    /// Returns whether a limit in flight applies, as far as the answer says. Without the store, it may not.
+    pub(super) fn may_hold_units(&self) -> bool {
+        self.source.as_deref() == Some("fallback") || self.quotas.iter().any(|quota| quota.held.is_some())
+    }
+
     /// Returns the decision for people.
     pub(super) fn readable(&self) -> String {
         let policy = match self.policy.as_deref() {

@@ -64,6 +64,14 @@ struct SettleBody<'a> {
     cost: u32,
 }
 
+/// What the service admitted the command with.
+struct AdmittedCommand {
+    /// None if nothing limits the request.
+    hold: Option<ServedHold>,
+    /// Whether units in flight are held.
+    has_units: bool,
+}
+
 /// The printed part of a reservation is a decision. Without a hold, nothing limits the request.
 #[derive(Deserialize)]
 struct ReservationBody {
@@ -83,8 +91,8 @@ struct HoldStatusBody {
 /// Runs a command while it holds. Returns the exit status, which is the command's if it ran.
 pub async fn run_held(args: &CheckArgs) -> u8 {
     let Some((program, arguments)) = args.command.split_first() else { return USAGE };
-    let hold = match reserve(args).await {
-        Ok(Ok(hold)) => hold,
+    let AdmittedCommand { hold, has_units } = match reserve(args).await {
+        Ok(Ok(reservation)) => reservation,
         Ok(Err(denied)) => {
             output::complain(denied);
             return NOT_ADMITTED;
@@ -94,10 +102,19 @@ pub async fn run_held(args: &CheckArgs) -> u8 {
             return if error.is_of_arguments() { USAGE } else { NOT_ADMITTED };
         }
     };
-    if hold.is_none() {
-        output::complain(
+    match &hold {
+        _ if has_units => {}
+        hold if args.units.is_some() => {
+            output::complain("error: no limit in flight applies to this request, so --units has no effect");
+            settle(args, hold.as_ref(), 0).await;
+            return USAGE;
+        }
+        None => output::complain(
             "warning: no limit applies to this request, so nothing is held while the command runs",
-        );
+        ),
+        Some(_) => output::complain(
+            "warning: no limit in flight applies to this request, so any number of commands run at once",
+        ),
     }
     let signals = match CaughtSignals::catch() {
         Ok(signals) => signals,
@@ -124,12 +141,12 @@ pub async fn run_held(args: &CheckArgs) -> u8 {
     })
 }
 
-/// Returns the hold, none if nothing is held, or the denial.
-async fn reserve(args: &CheckArgs) -> Result<Result<Option<ServedHold>, String>, ClientError> {
+/// Returns the reservation, or the denial.
+async fn reserve(args: &CheckArgs) -> Result<Result<AdmittedCommand, String>, ClientError> {
     let body = ReserveBody {
         attributes: attributes::of_arguments(&args.attributes),
         cost: args.cost,
-        units: args.units,
+        units: args.units.unwrap_or(1),
         expires_after: args.expires_after.to_string(),
         id: HoldId::random().to_string(),
     };
@@ -149,7 +166,9 @@ async fn reserve(args: &CheckArgs) -> Result<Result<Option<ServedHold>, String>,
         .map_err(|_| ClientError::Unexpected { server, status, detail: NO_SERVICE.to_owned() })?;
     let length = reservation.expires_after_ms.map_or(args.expires_after.duration(), Duration::from_millis);
     let asked = if reservation.repeated { first_call } else { last_call.get() };
-    Ok(Ok(reservation.hold.map(|sealed| ServedHold { sealed, length, asked })))
+    let hold = reservation.hold.map(|sealed| ServedHold { sealed, length, asked });
+    let has_units = hold.is_some() && decision.may_hold_units();
+    Ok(Ok(AdmittedCommand { hold, has_units }))
 }
 
 /// Renews the hold until it is lost.
