@@ -147,7 +147,9 @@ impl Policy {
         let mut policy = quotas.into_iter().fold(builder, PolicyBuilder::quota).build()?;
         policy.name = [name, OF_CALLER].concat().into();
         let in_flight = in_flight.map(|in_flight| {
-            PolicyInFlight::new(&policy.name, in_flight).with_on_store_failure(policy.on_store_failure)
+            // The caller chooses the name, and no metric has it.
+            let in_flight = PolicyInFlight::new(&policy.name, in_flight).without_expired_units();
+            in_flight.with_on_store_failure(policy.on_store_failure)
         });
         let enforced = policy.quotas.enforced.quotas.iter().map(|quota| {
             let quota = PolicyQuota::new(&policy.name, quota.quota().clone());

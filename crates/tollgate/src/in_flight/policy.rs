@@ -15,8 +15,16 @@ pub struct PolicyInFlight {
     in_flight: InFlight,
     policy: Arc<str>,
     on_store_failure: Option<OnStoreFailure>,
+    expiry_report: ExpiryReport,
     /// A digest of what names the counter besides its key, 128 bits.
     scope_digest: u128,
+}
+
+/// Whether a store in memory reports expired units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExpiryReport {
+    Due,
+    Omitted,
 }
 
 impl PolicyInFlight {
@@ -28,7 +36,8 @@ impl PolicyInFlight {
     #[must_use]
     pub fn new(policy: &str, in_flight: InFlight) -> Self {
         let scope_digest = scope_digest(policy, Self::SERIES);
-        Self { in_flight, policy: policy.into(), on_store_failure: None, scope_digest }
+        let expiry_report = ExpiryReport::Due;
+        Self { in_flight, policy: policy.into(), on_store_failure: None, expiry_report, scope_digest }
     }
 
     /// Sets what happens while the store cannot answer. It overrides the policy of the
@@ -36,6 +45,19 @@ impl PolicyInFlight {
     #[must_use]
     pub fn with_on_store_failure(self, on_store_failure: OnStoreFailure) -> Self {
         Self { on_store_failure: Some(on_store_failure), ..self }
+    }
+
+    /// Lets a store in memory report no [expired units](crate::InFlightState::expired). It remembers units that wait to be
+    /// reported for a bounded number of policies; those whose names somebody else chooses would take the places of the
+    /// others.
+    #[must_use]
+    pub fn without_expired_units(self) -> Self {
+        Self { expiry_report: ExpiryReport::Omitted, ..self }
+    }
+
+    /// Returns whether a store in memory reports expired units.
+    pub(crate) fn reports_expired_units(&self) -> bool {
+        self.expiry_report == ExpiryReport::Due
     }
 
     /// The same counters under this share of the limit.

@@ -73,11 +73,12 @@ impl InFlightState {
     }
 
     /// Returns how many units the step found expired: their holds ended at the end of their life, because nobody settled
-    /// or renewed them. Each unit is in one answer at most, and in none if that answer is lost.
+    /// or renewed them. Each unit is in one answer at most, and in none if the step fails or its answer is lost.
     ///
     /// Only a step that takes or denies units of a hold with an [id](crate::HoldId) finds any. A store in memory finds those
-    /// of all keys of the policy. Redis finds those of the key, and loses those of a key that nobody asks for within a
-    /// second after its last unit has ended, and what a reset removes.
+    /// of all keys of the policy; if units of more than 4,096 policies wait for a step, it forgets those of some. Redis
+    /// finds those of the key, and loses those of a key that nobody asks for within a second after its last unit has ended,
+    /// and what a reset removes.
     #[must_use]
     pub const fn expired(&self) -> u32 {
         self.expired

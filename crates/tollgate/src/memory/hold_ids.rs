@@ -4,6 +4,7 @@
 //! locked the map may lock live units and then the table, and nobody locks it after those.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -20,8 +21,8 @@ use crate::in_flight::PolicyInFlight;
 /// How long the id of a settled hold is remembered, unless its length is shorter.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// Expired units of so many policies wait to be reported. Policies in files are fewer; callers that bring their own limits
-/// may name any number.
+/// Expired units of so many policies wait to be reported, or of fewer. It bounds the memory: the names of policies may come
+/// and go.
 const MOST_REPORTED: usize = 4_096;
 
 /// The ids of a store.
@@ -54,13 +55,14 @@ pub(super) struct IdMap {
 
 /// A digest of the name of a policy that has a limit in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PolicyDigest(u64);
+pub(super) struct PolicyDigest(NonZeroU64);
 
 /// Units in flight of a hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HoldUnits {
     pub(super) part: LivePart,
-    pub(super) policy: PolicyDigest,
+    /// None if nobody is told when they expire.
+    pub(super) policy: Option<PolicyDigest>,
 }
 
 /// What is remembered for an id.
@@ -100,9 +102,11 @@ pub(super) fn places(terms: &HoldTerms<'_>) -> usize {
 }
 
 impl PolicyDigest {
+    /// None for a limit whose expired units are not reported.
     #[expect(clippy::cast_possible_truncation, reason = "every half of a digest is one")]
-    pub(super) const fn of(in_flight: &PolicyInFlight) -> Self {
-        Self(in_flight.scope_digest() as u64)
+    pub(super) fn of(in_flight: &PolicyInFlight) -> Option<Self> {
+        let digest = NonZeroU64::new(in_flight.scope_digest() as u64).unwrap_or(NonZeroU64::MIN);
+        in_flight.reports_expired_units().then_some(Self(digest))
     }
 }
 
@@ -163,6 +167,7 @@ impl IdMap {
 
     /// Adds expired units to those that an answer will report.
     pub(super) fn add_expired_units(&mut self, HoldUnits { part, policy }: HoldUnits) {
+        let Some(policy) = policy else { return };
         let units = self.expired_units.entry(policy).or_default();
         *units = units.saturating_add(part.units());
         if self.expired_units.len() > MOST_REPORTED {
@@ -171,8 +176,8 @@ impl IdMap {
     }
 
     /// Returns how many units of a policy have expired since an answer has last reported some. This answer does.
-    pub(super) fn take_expired_units(&mut self, policy: PolicyDigest) -> u32 {
-        self.expired_units.remove(&policy).unwrap_or(0)
+    pub(super) fn take_expired_units(&mut self, policy: Option<PolicyDigest>) -> u32 {
+        policy.and_then(|policy| self.expired_units.remove(&policy)).unwrap_or(0)
     }
 
     pub(super) fn get(&self, id: HoldId) -> Option<&StoredHold> {

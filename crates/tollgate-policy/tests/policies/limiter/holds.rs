@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{HoldId, HoldLength, HoldPlace, ManualClock, MemoryStore, Reason, StoreError};
 use tollgate_policy::{
-    AskedHold, Attributes, CheckError, Ground, HoldSettlement, HoldTally, Policies, PolicyDecision,
+    AskedHold, Attributes, CheckError, Ground, HoldSettlement, HoldTally, Policies, Policy, PolicyDecision,
     PolicyHold, PolicyLimiter, RenewAnswer, ReserveAnswer, SettleAnswer, TrialAnswer, WhenFull,
 };
 use tollgate_testkit::{StoreFault, block_on};
@@ -240,6 +240,31 @@ fn expired_units_are_tallied_by_policy_when_the_next_hold_is_decided() {
     clock.advance(Duration::from_secs(30));
     reserve(&limiter, 1);
     assert_eq!(tallied(), [4, 4, 0]);
+}
+
+/// A caller that brought its own limits under thousands of names took the places of the policies whose expired units
+/// waited to be counted.
+#[test]
+fn limits_of_callers_displace_no_expired_units_of_policies() {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).max_counters(1 << 20).build();
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let policies =
+        names.map(|name| format!("\n  - {{ name: {name}, key: [user], quotas: 9~in_flight:30s }}")).concat();
+    let limiter = PolicyLimiter::new(store, policies_of(&policies), "test");
+    let reserve = |set| {
+        let answer = block_on(limiter.reserve_in_until(None, set, &attributes(ALICE), asked(1))).unwrap();
+        assert!(matches!(answer, ReserveAnswer::Decided { hold: Some(_), .. }), "{answer:?}");
+    };
+    reserve(limiter.live());
+    for caller in 0..2 * 4_096 {
+        let limit = "9~in_flight:30s".parse().ok();
+        reserve(limiter.under(Policy::of_caller(&format!("caller-{caller}"), [], limit).unwrap()));
+    }
+    clock.advance(Duration::from_secs(30));
+    reserve(limiter.live());
+    let expired: Vec<u64> = limiter.live().tally().map(|(_, tally)| tally.holds.expired_units).collect();
+    assert_eq!(expired, [1; 8]);
 }
 
 #[test]
