@@ -114,8 +114,11 @@ pub(crate) fn builder(url: &str) -> RedisStoreBuilder {
     RedisStore::builder(url.parse().unwrap())
 }
 
+/// How long a step of a patient store may take.
+pub(crate) const PATIENT_DEADLINE: Duration = Duration::from_secs(30);
+
 pub(crate) fn patient(url: &str) -> RedisStoreBuilder {
-    builder(url).deadline(Duration::from_secs(30)).connect_timeout(Duration::from_secs(30))
+    builder(url).deadline(PATIENT_DEADLINE).connect_timeout(PATIENT_DEADLINE)
 }
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {

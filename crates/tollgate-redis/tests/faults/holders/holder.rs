@@ -84,7 +84,7 @@ impl Holder {
         noted.unknown = unknown;
         let Some(Answered { answer, sent, at }) = answered else {
             // If no outcome is unknown, the last error says that nothing stays taken.
-            noted.refuse(Duration::ZERO);
+            noted.refuse(Duration::ZERO, self.store.deadline);
             return None;
         };
         let HoldAnswer::Decided(states) = answer else {
@@ -96,7 +96,7 @@ impl Holder {
         if !states.is_admitted() {
             let is_full = states.reason() == Some(Reason::InFlightExceeded);
             self.expect(is_full, || format!("denied: {states:?} (G6)"));
-            noted.refuse(at - sent);
+            noted.refuse(at - sent, self.store.deadline);
             self.ledger.denials.push(Denial { asked, sent, answered: at });
             return None;
         }

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::servers::Server;
 
-use super::terms::{AskedHold, ClockSteps, DEADLINE, KEYS, LENGTH, LIMIT, key_name};
+use super::terms::{AskedHold, ClockSteps, KEYS, LENGTH, LIMIT, key_name};
 use crate::fault::Found;
+
+/// How long a store tries to undo what slots had taken of a denied hold.
+const UNDO_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What some callers asked for and were told.
 #[derive(Debug, Default)]
@@ -205,10 +208,10 @@ impl NotedHold {
     }
 
     /// Notes that it is not taken, as its last answer said. Before a denial is answered, what slots had taken is undone,
-    /// unless that takes longer than a step may.
-    pub(super) fn refuse(&mut self, took: Duration) {
+    /// unless that takes longer than a step of its store may, or than an undo is tried.
+    pub(super) fn refuse(&mut self, took: Duration, deadline: Duration) {
         let (now, cost) = (Instant::now(), u64::from(self.asked.cost));
-        let is_undone = self.asked.span == 1 || took < DEADLINE;
+        let is_undone = self.asked.span == 1 || took < deadline.min(UNDO_PATIENCE);
         self.cost = (0, if self.unknown > 0 || !is_undone { cost } else { 0 });
         self.over = match self.asked.span {
             _ if self.unknown > 0 => None,

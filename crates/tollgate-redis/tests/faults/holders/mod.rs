@@ -36,7 +36,7 @@ use tollgate_testkit::servers::{Data, Server};
 use self::holder::Holder;
 use self::ledger::Ledger;
 use self::terms::{DEADLINE, DECADE, HeldKey, KEYS, LENGTH, LIMIT, Terms};
-use crate::crowd::{USUAL, build, builder, patient, spawn};
+use crate::crowd::{PATIENT_DEADLINE, USUAL, build, builder, patient, spawn};
 use crate::expiry;
 use crate::fault::{Found, Round};
 
@@ -74,8 +74,8 @@ impl Holders {
             // A process remembers denials, by a clock that no round steps.
             build(builder.local_denials(0))
         };
-        let hasty = HeldKey::new(&terms, tell(builder(url).deadline(DEADLINE)));
-        let patient = HeldKey::new(&terms, tell(patient(url)));
+        let hasty = HeldKey::new(&terms, tell(builder(url).deadline(DEADLINE)), DEADLINE);
+        let patient = HeldKey::new(&terms, tell(patient(url)), PATIENT_DEADLINE);
         let mut callers = Vec::new();
         for store in [&hasty, &patient] {
             for _ in 0..CALLERS {
@@ -178,7 +178,7 @@ impl Holders {
 
 /// Returns whether a store takes a hold.
 pub(crate) fn holds(store: &RedisStore) -> bool {
-    block_on(HeldKey::new(&Arc::new(Terms::new(1)), store.clone()).takes(0, 1))
+    block_on(HeldKey::new(&Arc::new(Terms::new(1)), store.clone(), PATIENT_DEADLINE).takes(0, 1))
 }
 
 /// A round that panics leaves no caller behind.

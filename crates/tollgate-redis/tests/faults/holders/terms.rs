@@ -44,6 +44,8 @@ pub(super) struct Terms {
 pub(super) struct HeldKey {
     pub(super) terms: Arc<Terms>,
     store: RedisStore,
+    /// How long a step may take.
+    pub(super) deadline: Duration,
 }
 
 /// A hold that a caller asks for: so many units of each of its keys, and its cost of each.
@@ -126,8 +128,8 @@ impl AskedHold {
 }
 
 impl HeldKey {
-    pub(super) fn new(terms: &Arc<Terms>, store: RedisStore) -> Self {
-        Self { terms: Arc::clone(terms), store }
+    pub(super) fn new(terms: &Arc<Terms>, store: RedisStore, deadline: Duration) -> Self {
+        Self { terms: Arc::clone(terms), store, deadline }
     }
 
     /// Takes the step once.
