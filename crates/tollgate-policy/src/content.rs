@@ -1,7 +1,7 @@
 //! What policies mean, without what does not matter: for their [`Generation`].
 //!
 //! Every part is taken apart field by field, so that a new field does not compile until somebody decides whether it
-//! matters. Places in files, names of files and the order of things that hold together do not.
+//! matters. Places in files, names of files, descriptions and the order of things that hold together do not.
 
 use tollgate::CountDenied;
 
@@ -25,7 +25,7 @@ fn write_policy(policy: &Policy, writer: &mut GenerationWriter) {
     let Policy {
         name,
         at: _,
-        description,
+        description: _,
         conditions,
         kind,
         mode,
@@ -40,7 +40,6 @@ fn write_policy(policy: &Policy, writer: &mut GenerationWriter) {
         deny_status,
     } = policy;
     writer.text(name);
-    writer.list(description.as_slice(), |text, writer| writer.text(text));
     write_conditions(conditions, writer);
     writer.text(match kind {
         PolicyKind::Exempt => "exempt",
@@ -217,7 +216,7 @@ fn write_override(over: &Override, writer: &mut GenerationWriter) {
             writer.text("values");
             writer.text(attribute);
             // Which number a list has depends on the order of the rows.
-            let written: Box<[Generation]> = lists.iter().map(of_lists).collect();
+            let written: Box<[Generation]> = lists.iter().map(lists_generation).collect();
             writer.set(values.iter(), |(value, list), writer| {
                 writer.text(value);
                 writer.list(written.get(*list as usize).as_slice(), |list, writer| writer.shown(list));
@@ -226,7 +225,7 @@ fn write_override(over: &Override, writer: &mut GenerationWriter) {
     }
 }
 
-fn of_lists(lists: &QuotaLists) -> Generation {
+fn lists_generation(lists: &QuotaLists) -> Generation {
     let mut writer = GenerationWriter::new("quotas");
     write_lists(lists, &mut writer);
     writer.finish()

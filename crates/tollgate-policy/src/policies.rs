@@ -1,5 +1,6 @@
 //! All policies of a file, compiled: from attributes to charges.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::OnceLock;
 
@@ -17,7 +18,8 @@ use crate::{
 /// Policies are independent: all that match apply, all or nothing. If an exempt one matches, nothing is counted.
 #[derive(Debug)]
 pub struct Policies {
-    /// By kind, each kind in the order of the file.
+    /// By kind. Those that exempt and those that deny by name, because the first that matches is the answer; those that
+    /// count in the order of the file, because all that match count.
     policies: Box<[Policy]>,
     index: Index,
     unmatched: Option<UnmatchedRequests>,
@@ -28,9 +30,9 @@ pub struct Policies {
 /// The state of a match, policy by policy.
 struct Progress<'a> {
     matched: MatchedPolicies<'a>,
-    /// The answer of the first policy that denies the request because it lacks the policy's key. A later policy that
-    /// finds the request in error overrides it, so the order of policies does not matter.
-    denial: Option<Outcome<'a>>,
+    /// The policy that denies the request because it lacks the policy's key, with its answer; of several, the first by
+    /// name. A later policy that finds the request in error overrides it, so the order of policies does not matter.
+    denial: Option<(&'a str, Outcome<'a>)>,
     /// A policy that exempts or denies needs this value, which is not known. Another policy of the same kind may still
     /// decide without it.
     undecided: Option<(PolicyKind, UndecidedValue<'a>)>,
@@ -61,7 +63,10 @@ impl UnmatchedRequests {
 
 impl Policies {
     pub(crate) fn new(mut policies: Vec<Policy>) -> Self {
-        policies.sort_by_key(|policy| policy.kind);
+        policies.sort_by(|a, b| {
+            let by_name = || if a.kind == PolicyKind::Count { Ordering::Equal } else { a.name.cmp(&b.name) };
+            a.kind.cmp(&b.kind).then_with(by_name)
+        });
         let mut names = HashSet::new();
         policies.iter_mut().for_each(|policy| policy.identity.share_names(&mut names));
         Self {
@@ -109,7 +114,7 @@ impl Policies {
         Self { unmatched, ..Self::new(policies) }
     }
 
-    /// Returns all policies: those that exempt, then those that deny, then those that count, each kind in the order of
+    /// Returns all policies: those that exempt, then those that deny, both by name, then those that count, in the order of
     /// the file.
     #[must_use]
     pub fn as_slice(&self) -> &[Policy] {
@@ -260,10 +265,13 @@ impl<'a> Progress<'a> {
                     self.matched.would_deny.push((policy.policy, policy.place));
                 }
             }
-            _ => match lack.answered_by(policy)? {
-                Some(denial) => _ = self.denial.get_or_insert(denial),
-                None => return Ok(false),
-            },
+            _ => {
+                let name = policy.policy.name();
+                let Some(denial) = lack.answered_by(policy)? else { return Ok(false) };
+                if self.denial.as_ref().is_none_or(|(earlier, _)| name < *earlier) {
+                    self.denial = Some((name, denial));
+                }
+            }
         }
         Ok(true)
     }
@@ -275,6 +283,6 @@ impl<'a> Progress<'a> {
         if !self.covered.all() && unmatched == Some(UnmatchedRequests::Deny) {
             return Ok(Outcome::DenyUnmatched);
         }
-        Ok(self.denial.unwrap_or(Outcome::Charge(self.matched)))
+        Ok(self.denial.map_or(Outcome::Charge(self.matched), |(_, denial)| denial))
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tollgate::{Charge, CountDenied, ManualClock, MemoryStore, OnStoreFailure, Step};
 use tollgate_policy::{
-    Attributes, Config, HeaderFormat, KeyFault, MatchedPolicies, Mode, Outcome, Policy, TrialKind,
+    Attributes, Config, HeaderFormat, Identity, KeyFault, MatchedPolicies, Mode, OnMissingKey, Outcome,
+    Policies, Policy, PolicyBuilder, TrialKind,
 };
 
 fn config(policies: &str) -> Config {
@@ -485,6 +486,36 @@ fn an_error_does_not_depend_on_the_order_of_policies() {
         let denied = config.policies().charges(&user, 1);
         let Ok(Outcome::DenyUnknown { no_key, .. }) = denied else { panic!("{denied:?}") };
         assert_eq!(no_key.attribute, "tenant");
+    }
+}
+
+/// The first of the file did, although files of another order have the same generation.
+#[test]
+fn of_policies_that_answer_alone_the_first_by_name_does() {
+    let keyed = |name: &str| {
+        let policy =
+            Policy::builder(name).key(Identity::Attribute("user".into())).quota("5/1m".parse().unwrap());
+        policy.on_missing_key(OnMissingKey::Deny)
+    };
+    let builders: [fn(&str) -> PolicyBuilder; 2] =
+        [|name| Policy::builder(name).exempt(), |name| Policy::builder(name).deny()];
+    let policy = |kind: usize, name: &str| {
+        let builder = builders.get(kind).map_or_else(|| keyed(name), |build| build(name));
+        builder.build().unwrap()
+    };
+    for kind in 0..3 {
+        for names in [["a", "b"], ["b", "a"]] {
+            let policies = Policies::of(names.map(|name| policy(kind, name))).unwrap();
+            let attributes = Attributes::default();
+            let outcome = policies.charges(&attributes, 1);
+            let Ok(
+                Outcome::Exempt(first) | Outcome::Deny(first) | Outcome::DenyUnknown { policy: first, .. },
+            ) = &outcome
+            else {
+                panic!("{outcome:?}")
+            };
+            assert_eq!(first.name(), "a", "{kind} {names:?}");
+        }
     }
 }
 

@@ -38,7 +38,6 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("Policy", "cost", "cost: 2", "cost: 3"),
     ("Policy", "count_denied", "count_denied: false", "count_denied: true"),
     ("Policy", "deny_status", "deny_status: 429", "deny_status: 430"),
-    ("Policy", "description", "description: why", "description: why not"),
     ("Policy", "enabled", "enabled: true", "enabled: false"),
     ("Bare policy", "exempt", "exempt: true", "key: global, quotas: unlimited"),
     ("Policy", "headers", "headers: none", "headers: kong"),
@@ -163,8 +162,9 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("Test", "regex", "regex: '[ab]+'", "regex: '[abc]+'"),
 ];
 
-/// Settings that are read when the service starts. Another one changes no policy.
+/// Settings that decide nothing, or are read when the service starts.
 const WITHOUT_EFFECT: &[(&str, &str, &str, &str)] = &[
+    ("Policy", "description", "description: why", "description: why not"),
     ("", "store", "store: { url: redis://10.0.0.1 }", "store: { url: redis://10.0.0.2 }"),
     ("Store", "across_slots", "across_slots: refuse", "across_slots: reserve"),
     ("Store", "layout", "layout: rlaas", "layout: leetdezine"),

@@ -37,7 +37,7 @@ pub(crate) enum Outcome {
     DeniedAsUnmatched,
     /// By the deny list of the file.
     DeniedAsListed,
-    /// By one of these policies, which lack a key.
+    /// By the first of these policies, which lack a key.
     DeniedAsUnknown(BTreeSet<String>),
     /// An error: by one of these policies, because one of these attributes cannot be read, or because one of these
     /// policies of other callers would count it.
@@ -184,15 +184,16 @@ impl Values {
     }
 }
 
-/// Returns the names of the policies that match: exempt ones, the deny list, and counting ones, each in the order of
-/// the file.
+/// Returns the names of the policies that match: exempt ones by name, the deny list, and counting ones in the order of the
+/// file.
 pub(crate) fn matching<'a>(file: &'a File, values: &Values) -> Vec<&'a str> {
     let matching = file.policies.iter().filter(|policy| matches(file, policy, values) == Some(true));
     let (exempt, counting): (Vec<_>, Vec<_>) = matching.partition(|policy| policy.counting.is_none());
     let listed = |name, is_listed| (is_listed == Some(true)).then_some(name);
     let names = |policies: Vec<&'a Policy>| policies.into_iter().map(|policy| policy.name.as_str());
     let allowed = listed("allow", is_allowed(file, values)).into_iter().chain(names(exempt));
-    allowed.chain(listed("deny", is_denied(file, values))).chain(names(counting)).collect()
+    let allowed: BTreeSet<&str> = allowed.collect();
+    allowed.into_iter().chain(listed("deny", is_denied(file, values))).chain(names(counting)).collect()
 }
 
 /// Whether the list of the whole file that allows requests has this one.

@@ -197,7 +197,7 @@ impl Whos {
             (Ok(Found::DenyUnmatched), Outcome::DeniedAsUnmatched) => true,
             (Ok(Found::Deny(policy)), Outcome::DeniedAsListed) => policy.name() == "deny",
             (Ok(Found::DenyUnknown { policy, .. }), Outcome::DeniedAsUnknown(names)) => {
-                names.contains(policy.name())
+                names.first().is_some_and(|name| name == policy.name())
             }
             (
                 Err(

@@ -194,7 +194,7 @@ fn warnings_have_codes_and_fail_only_where_that_is_asked() {
         "warnings.yaml:1:12: warning: policy `a`: 1000/1m can never deny: 10/1s always denies first \
          [quota-never-binds]
 help: docs/warnings.md#quota-never-binds
-warnings.yaml is valid: 1 policy, 1 warning, generation 9f1a628f36b8ca6c
+warnings.yaml is valid: 1 policy, 1 warning, generation e05297a1e11f2158
 "
     );
     let (status, said, _) = run("check-config", &file, &["--deny-warnings", "--json"]);
@@ -206,7 +206,7 @@ warnings.yaml is valid: 1 policy, 1 warning, generation 9f1a628f36b8ca6c
             "file": "warnings.yaml",
             "valid": true,
             "policies": 1,
-            "generation": "9f1a628f36b8ca6c",
+            "generation": "e05297a1e11f2158",
             "errors": [],
             "warnings": [{
                 "code": "quota-never-binds",
