@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
-use tollgate::CountDenied;
+use tollgate::{CountDenied, OnStoreFailure};
 use tollgate_policy::{Generation, GenerationWriter};
 
 use super::descriptor::{DescriptorNode, SameKeyDescriptors};
 use super::domain::Domain;
 use crate::rule::{CountedLimit, Limit, Rule};
+use crate::{ChargingMode, HeaderNames, Settings};
 
 /// Returns the generation of these domains.
 pub(super) fn generation<'a>(domains: impl Iterator<Item = &'a Domain>) -> Generation {
@@ -20,6 +21,30 @@ pub(super) fn generation<'a>(domains: impl Iterator<Item = &'a Domain>) -> Gener
         writer.text(&domain.name);
         write_descriptors(domain, domain.nodes.first(), writer);
     });
+    writer.finish()
+}
+
+/// Returns the generation of domains, of which this is the generation, under settings.
+pub(super) fn generation_under(
+    domains: Generation,
+    settings: &Settings,
+    on_store_failure: OnStoreFailure,
+) -> Generation {
+    // Metrics decide nothing.
+    let Settings { charging, shadow_mode, quota_mode, headers, dynamic_metadata, hits: _, max_value_bytes } =
+        settings;
+    let mut writer = GenerationWriter::new("domains under settings");
+    writer.shown(&domains);
+    writer.text(match charging {
+        ChargingMode::AllOrNothing => "all or nothing",
+        ChargingMode::Each => "each",
+    });
+    [shadow_mode, quota_mode, dynamic_metadata].into_iter().for_each(|flag| writer.flag(*flag));
+    writer.list(headers.as_slice(), |HeaderNames { limit, remaining, reset }, writer| {
+        [limit, remaining, reset].into_iter().for_each(|name| writer.text(name));
+    });
+    writer.list(max_value_bytes.as_slice(), |bytes, writer| writer.count(*bytes));
+    writer.shown(&on_store_failure);
     writer.finish()
 }
 

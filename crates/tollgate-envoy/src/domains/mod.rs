@@ -9,11 +9,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
-use tollgate::QuotaErrorKind;
+use tollgate::{OnStoreFailure, QuotaErrorKind};
 use tollgate_policy::Generation;
 use tollgate_yaml::{At, ConfigError, ProblemKind, Problems, Sources};
 
 pub(crate) use self::domain::Domain;
+use crate::Settings;
 use crate::file::{self, RawFile};
 use crate::hits::HitTable;
 use crate::origin::{InvalidConfigs, Origin, ValuePlaces};
@@ -201,6 +202,12 @@ impl Domains {
     #[must_use]
     pub fn generation(&self) -> Generation {
         *self.generation.get_or_init(|| content::generation(self.by_name.values()))
+    }
+
+    /// Returns their generation under settings, which is another one if these decide otherwise.
+    #[must_use]
+    pub fn generation_under(&self, settings: &Settings, on_store_failure: OnStoreFailure) -> Generation {
+        content::generation_under(self.generation(), settings, on_store_failure)
     }
 
     /// Returns how many requests of each domain were decided, since the domain is there, in no particular order.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tollgate_envoy::{Domains, SameDomain};
+use tollgate::{LocalShare, OnStoreFailure};
+use tollgate_envoy::{ChargingMode, Domains, HeaderNames, NearLimit, SameDomain, Settings};
 use tollgate_policy::{Generation, Sources};
 
 fn generation(texts: &[&str]) -> Generation {
@@ -134,6 +135,34 @@ fn the_same_limits_have_the_same_generation_wherever_they_stand() {
         of_descriptor("key: a, rate_limit: { unlimited: true }, metadata: { x: 1, y: { z: null, w: true } }"),
         of_descriptor("key: a, rate_limit: { unlimited: true }, metadata: { y: { w: true, z: null }, x: 1 }"),
     );
+}
+
+#[test]
+fn settings_that_decide_make_a_difference() {
+    let domains = Domains::default();
+    let generation = |settings: &Settings, failure| domains.generation_under(settings, failure);
+    let usual = Settings::default();
+    let headers = HeaderNames::default();
+    let others = [
+        usual.clone(),
+        Settings { charging: ChargingMode::Each, ..usual.clone() },
+        Settings { shadow_mode: true, ..usual.clone() },
+        Settings { quota_mode: true, ..usual.clone() },
+        Settings { headers: Some(headers.clone()), ..usual.clone() },
+        Settings { headers: Some(HeaderNames { limit: "X-Limit".into(), ..headers }), ..usual.clone() },
+        Settings { dynamic_metadata: true, ..usual.clone() },
+        Settings { max_value_bytes: Some(9), ..usual.clone() },
+    ];
+    let under_settings = others.iter().map(|settings| generation(settings, OnStoreFailure::Closed));
+    let share = |text: &str| OnStoreFailure::Local(text.parse::<LocalShare>().unwrap());
+    let failures = [OnStoreFailure::Open, share("1/2"), share("1/3")];
+    let after_failures = failures.map(|failure| generation(&usual, failure));
+    let all: BTreeSet<Generation> = under_settings.chain(after_failures).collect();
+    assert_eq!(all.len(), others.len() + failures.len());
+
+    let with_metrics = Settings { hits: Some(NearLimit(0.5)), ..usual.clone() };
+    assert_eq!(generation(&with_metrics, OnStoreFailure::Closed), generation(&usual, OnStoreFailure::Closed));
+    assert_ne!(generation(&usual, OnStoreFailure::Closed), domains.generation());
 }
 
 #[test]

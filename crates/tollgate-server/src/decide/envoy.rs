@@ -39,6 +39,7 @@ pub(crate) struct InitialDomains {
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
 pub(crate) struct DomainEngine {
     limiter: EnvoyLimiter<ServedStore>,
+    settings: Settings,
     /// The folder of the files, or the URL of a server.
     source: Box<str>,
     /// Whether the first limits are still to come.
@@ -83,11 +84,13 @@ impl DomainEngine {
         let awaits_limits = AtomicBool::new(domains.is_none());
         let store = FallbackStore::new(store, on_store_failure).memory(memory);
         // It needs no timer: the steps of a decision carry their deadline to a shared store, and memory never waits.
-        let limiter = EnvoyLimiter::over(store, domains.unwrap_or_default(), settings).when_full(when_full);
+        let limiter =
+            EnvoyLimiter::over(store, domains.unwrap_or_default(), settings.clone()).when_full(when_full);
         let (requests, full, full_logged, store_errors, invalid, units_left) = Default::default();
         let readiness = Readiness::default();
         Self {
             limiter,
+            settings,
             source,
             awaits_limits,
             version: AtomicU64::new(1),
@@ -188,7 +191,7 @@ impl DomainEngine {
     pub(crate) fn figures(&self) -> EnvoyFigures {
         EnvoyFigures {
             live: self.limiter.live(),
-            awaits_limits: self.awaits_limits(),
+            generation: self.generation(),
             requests: self.requests.load(Ordering::Relaxed),
             unknown_domains: self.limiter.unknown_domains(),
             store_errors: self.store_errors.load(Ordering::Relaxed),
@@ -223,9 +226,10 @@ impl DomainEngine {
         self.awaits_limits.load(Ordering::Acquire)
     }
 
-    /// Returns the generation of the live limits; `None` if the first are still to come.
+    /// Returns the generation of the live limits under the settings of this service; `None` if the first are still to come.
     pub(crate) fn generation(&self) -> Option<Generation> {
-        (!self.awaits_limits()).then(|| self.live().generation())
+        let under = |domains: &Domains| domains.generation_under(&self.settings, self.on_store_failure);
+        (!self.awaits_limits()).then(|| under(&self.live()))
     }
 
     /// Returns the limits that are live now.

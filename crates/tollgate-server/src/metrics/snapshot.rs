@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate::Timestamp;
 use tollgate_envoy::{Domains, HitCounts, Series};
-use tollgate_policy::PolicySet;
+use tollgate_policy::{Generation, PolicySet};
 use tollgate_redis::StoreStatus;
 
 use super::Metrics;
@@ -93,8 +93,8 @@ pub(crate) struct TlsFigures {
 /// The figures of Envoy's service by files of envoyproxy/ratelimit.
 pub(crate) struct EnvoyFigures {
     pub(crate) live: Arc<Domains>,
-    /// Whether the first limits are still to come.
-    pub(crate) awaits_limits: bool,
+    /// That of the live limits; `None` if the first are still to come.
+    pub(crate) generation: Option<Generation>,
     /// Requests to Envoy's service, over every protocol.
     pub(crate) requests: u64,
     /// Requests of domains that no file has.

@@ -92,7 +92,7 @@ const METRICS: &[Metric] = &[
         "tollgate_policies_in_step",
         "1 if the limits as last read or received are live, 0 if they were invalid or none has arrived yet",
         |snapshot| {
-            let awaits_limits = snapshot.envoy.as_ref().is_some_and(|envoy| envoy.awaits_limits);
+            let awaits_limits = snapshot.envoy.as_ref().is_some_and(|envoy| envoy.generation.is_none());
             Some(single(!awaits_limits && snapshot.policies.reloads.as_ref()?.failure().is_none()))
         },
     ),
@@ -287,7 +287,7 @@ const BUILD: Metric = Metric {
 
 fn generation(snapshot: &Snapshot) -> Samples<'_> {
     let generation = match &snapshot.envoy {
-        Some(envoy) => (!envoy.awaits_limits).then(|| envoy.live.generation()),
+        Some(envoy) => envoy.generation,
         None => Some(snapshot.policies.live.policies().generation()),
     };
     Box::new(generation.into_iter().map(|generation| {

@@ -75,7 +75,9 @@ fn limits_over_xds_have_the_generation_of_the_same_limits_in_files() {
     };
     folder.write("a.yaml", &users_of("other", 1));
     folder.write("b.yaml", &users_of("shop", 2));
-    let by_files = Server::start(&["--import", "envoy-ratelimit", folder.root().to_str().unwrap()]);
+    // As limits over xDS are counted.
+    let import = ["--import", "envoy-ratelimit", folder.root().to_str().unwrap(), "--count-denied"];
+    let by_files = Server::start(&import);
     let addresses = [&server, &by_files].map(|server| server.public.to_string());
     let compare = || {
         let compared = tollgate().args(["doctor", "--fleet"]).args(&addresses).output().unwrap();
