@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use tracing::warn;
 
-use super::{Args, CommandLine, SHARED_STORE, Secret};
+use super::{Args, CommandLine, SHARED_STORE, Secret, ServerUrl};
 
 /// Displays a flag in messages: the environment variable, if the value came from there.
 pub(crate) struct Flag(pub(crate) &'static str);
@@ -183,12 +183,19 @@ fn subcommand<'a>(command: &'a Command, matches: &'a ArgMatches) -> Option<(&'a 
     Some((command.find_subcommand(name)?, matches))
 }
 
-/// Checks that the doctor has a store or a fleet. A store in a variable is there for other commands as well, and gives way
-/// to a fleet.
+/// Checks that the doctor has a store or a fleet, and no certificates that it would never use. A store or a certificate in
+/// a variable is there for other commands as well, and gives way.
 fn expect_one_subject(subcommand: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     let source = |name: &str| matches.try_contains_id(name).ok().and_then(|_| matches.value_source(name));
     if source("fleet").is_some() && source("store") == Some(ValueSource::CommandLine) {
         let message = "'--store' examines a store, and '--fleet' compares replicas: give one of them";
+        return Err(subcommand.clone().error(ErrorKind::ArgumentConflict, message));
+    }
+    let fleet = matches.try_get_many::<ServerUrl>("fleet").ok().flatten();
+    let is_plain = fleet.is_some_and(|mut addresses| addresses.all(|address| !address.tls));
+    if is_plain && ["ca", "client_cert"].iter().any(|name| source(name) == Some(ValueSource::CommandLine)) {
+        let message = "'--ca', '--client-cert' and '--client-key' require an https:// URL, but all addresses of '--fleet' are \
+                       called without TLS";
         return Err(subcommand.clone().error(ErrorKind::ArgumentConflict, message));
     }
     Ok(())

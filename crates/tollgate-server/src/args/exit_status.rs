@@ -63,13 +63,13 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (SIGNALED, "with --hold: this plus the number of the signal that ended the command"),
         ],
         "doctor" => &[
-            (SUCCESS, "nothing fails; with --fleet, all replicas are ready and enforce the same"),
+            (SUCCESS, "nothing fails; with --fleet, all replicas are ready and have the same limits"),
             (
                 FAILURE,
-                "something fails; with --fleet, replicas enforce different limits, or one is not ready",
+                "something fails; with --fleet, replicas have different limits, or one is not ready or behind",
             ),
             WRONG_ARGUMENTS,
-            (NO_DECISION, "with --fleet: a replica gives no answer, and the others are in step"),
+            (NO_DECISION, "with --fleet: an answer is missing, and the others are in step"),
             LOST,
         ],
         "check-config" => &[

@@ -360,20 +360,27 @@ pub struct DoctorArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = FLEET)]
 pub struct FleetArgs {
-    /// Ask the replicas of a service, instead of a store, whether all of them enforce the same limits. Each ADDRESS is a URL
-    /// or HOST:PORT of a listener that serves /readyz. If HOST is a name, such as that of a headless service in Kubernetes,
-    /// all its addresses are asked
+    /// Ask the replicas of a service, instead of a store, whether all of them have the same limits: policies with their
+    /// tables and lists, or Envoy's domains with their settings. Stores, and flags that are no limits, are not compared.
+    /// Each ADDRESS is a URL or HOST:PORT of a listener that serves /readyz. If HOST is a name, such as that of a headless
+    /// service in Kubernetes, all its addresses are asked
     #[arg(long, value_name = "ADDRESS", num_args = 1.., value_parser = value::server)]
     pub fleet: Vec<ServerUrl>,
 
-    /// Ask again until all replicas enforce the same, for at most this time, from 1s to 1h [default: ask once]
+    /// Ask again until all replicas have the same limits, for at most this time, from 1s to 1h. Before a replica has taken up
+    /// a change, all have the same old limits: wait for the new ones with --generation [default: ask once]
     #[arg(long, value_name = "TIME", requires = "fleet", value_parser = value::wait)]
     #[arg(allow_hyphen_values = true)]
     pub wait: Option<Duration>,
 
-    /// The generation that all replicas are to enforce, as `check-config` shows it [default: any, if it is the same]
+    /// The generation that all replicas are to have, as `check-config` shows it [default: any, if it is the same]
     #[arg(long, value_name = "HEX", requires = "fleet", allow_hyphen_values = true)]
     pub generation: Option<Generation>,
+
+    /// How many replicas there are at least, from 1 to 500. Each address counts once [default: those that are found]
+    #[arg(long, value_name = "NUMBER", requires = "fleet", allow_hyphen_values = true)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub replicas: Option<u16>,
 
     /// TLS of the connections.
     #[command(flatten)]

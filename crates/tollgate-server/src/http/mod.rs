@@ -54,6 +54,7 @@ use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::decider::Decider;
 use crate::decide::engine::DecisionEngine;
+use crate::live::record::UNUSABLE;
 use crate::live::rule_source::RuleSource;
 use crate::metrics::{Metrics, Scrape, XdsStatus};
 use crate::net::body;
@@ -272,11 +273,11 @@ impl Edge {
         if has_failed() {
             // Only administrators may see what is wrong with the file.
             text += &match self.decider.policies().map(|engine| engine.live().version()) {
-                Some(version) => format!("the policy file cannot be used: version {version} stays live\n"),
+                Some(version) => format!("the policy file {UNUSABLE}: version {version} stays live\n"),
                 None if xds.is_some() => {
-                    "the limits over xDS cannot be used: the last valid ones stay live\n".to_owned()
+                    format!("the limits over xDS {UNUSABLE}: the last valid ones stay live\n")
                 }
-                None => "the files of limits cannot be used: the last valid ones stay live\n".to_owned(),
+                None => format!("the files of limits {UNUSABLE}: the last valid ones stay live\n"),
             };
         }
         if let Some(xds) = xds.as_ref().filter(|xds| !xds.is_connected()) {

@@ -15,6 +15,9 @@ use crate::observe::stopwatch::Stopwatch;
 /// The number of reloads that are kept.
 const MAX_RECORDS: usize = 10;
 
+/// What `/readyz` answers of a source that is not live, for programs that look for it.
+pub(crate) const UNUSABLE: &str = "cannot be used";
+
 /// The outcomes of reloads so far.
 #[derive(Debug)]
 pub(crate) struct ReloadState {

@@ -94,9 +94,15 @@ fn the_doctor_says_which_replicas_differ_and_waits_until_they_do_not() {
         ])
     );
 
-    // Every replica agrees on the old one, which is not the one that is waited for.
-    let (status, said, _) = doctor(&["--fleet", &second, &second, "--generation", &new]);
+    // Nobody has taken up the change yet, so all agree on the old one, which is not the one that is waited for.
+    let (status, said, _) = doctor(&["--fleet", &second, &second, "--wait", "1m"]);
+    assert_eq!((status, said.contains("in step: only 1 replica, ")), (Some(0), true), "{said}");
+    let (status, said, _) = doctor(&["--fleet", &second, "--generation", &new, "--wait", "1s"]);
     assert_eq!((status, said.contains(&format!("generation {new} is expected"))), (Some(1), true), "{said}");
+
+    // Each address counts once.
+    let (status, said, _) = doctor(&["--fleet", &second, &second, "--replicas", "2"]);
+    assert_eq!((status, said.ends_with(", 2 replicas expected\n")), (Some(3), true), "{said}");
 
     let waiting = std::thread::spawn({
         let (first, second, new) = (first.clone(), second.clone(), new.clone());
@@ -125,9 +131,19 @@ fn a_replica_that_is_down_or_silent_is_named_and_the_doctor_ends() {
     let down = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let down = down.expect("an address").to_string();
 
+    // A silent one has all the time of `--wait`, not the five seconds that it has otherwise.
+    let began = Instant::now();
+    let (status, said, _) = doctor(&["--fleet", &address, &silent_address, "--wait", "1s"]);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!((status, said.contains(&format!("ready      {address}"))), (Some(3), true), "{said}");
+    let began = Instant::now();
+    let (status, said, _) = doctor(&["--fleet", &address, &down, "--wait", "2s"]);
+    assert!((1..6).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert_eq!((status, said.contains(&format!("no answer  {down}"))), (Some(3), true), "{said}");
+
     let began = Instant::now();
     let (status, said, _) = doctor(&["--fleet", &address, &down, &silent_address, "nobody.invalid:80"]);
-    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     assert_eq!(status, Some(3), "{said}");
     for named in [&down, &silent_address, "nobody.invalid:80"] {
         let line = said.lines().find(|line| line.contains(named));
@@ -147,9 +163,27 @@ fn a_replica_that_is_down_or_silent_is_named_and_the_doctor_ends() {
         &["--fleet", "nothing"],
         &["--fleet", &address, "--wait", "0s"],
         &["--fleet", &address, "--generation", "1"],
+        // What jq prints of a file that is not valid.
+        &["--fleet", &address, "--generation", "null"],
+        &["--fleet", &address, "--replicas", "0"],
     ] {
         assert_eq!(doctor(wrong).0, Some(2), "{wrong:?}");
     }
+}
+
+/// It is ready, and so was every other replica of a fleet that had refused a file.
+#[test]
+fn a_replica_that_refused_its_file_is_not_in_step() {
+    let folder = Folder::new();
+    let server = by_files(&folder, &[("a.yaml", LOGIN)]);
+    let address = server.public.to_string();
+    assert_eq!(doctor(&["--fleet", &address]).0, Some(0));
+    folder.write("a.yaml", "policies: [{ name: broken }]");
+    until("it has seen the file", || doctor(&["--fleet", &address]).0 == Some(1));
+    let (_, said, _) = doctor(&["--fleet", &address]);
+    let line =
+        format!("behind     {address}  {}  the policy file cannot be used: version 1", generation(&server));
+    assert!(said.starts_with(&line) && said.ends_with(", 1 behind\n"), "{said}");
 }
 
 #[test]
@@ -207,6 +241,18 @@ fn replicas_with_tls_are_asked_with_certificates() {
     let own = ["--ca", &ca, "--client-cert", &certificate, "--client-key", &key];
     let (_, said, _) = doctor(&[&["--fleet", &url][..], &own].concat());
     assert!(said.contains(&format!("ready      127.0.0.1:{}", server.public.port())), "{said}");
+
+    // Certificates are for the addresses that have TLS.
+    let plain_server = Server::start(&["--limit", "5/1d"]);
+    let plain = plain_server.public.to_string();
+    let (status, said, _) = doctor(&[&["--fleet", &url, &plain][..], &own].concat());
+    assert!(said.contains(&format!("ready      127.0.0.1:{}", server.public.port())), "{status:?} {said}");
+    assert!(said.contains(&format!("ready      {plain}")), "{status:?} {said}");
+    let mut with_variables = tollgate();
+    with_variables.env("TOLLGATE_CA", "/nowhere").env("TOLLGATE_CLIENT_CERT", "/nowhere");
+    with_variables.env("TOLLGATE_CLIENT_KEY", "/nowhere").args(["doctor", "--fleet", &plain]);
+    let output = with_variables.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 #[test]
@@ -231,6 +277,13 @@ fn domains_have_a_generation_too() {
     assert_eq!(servers[0].admin_get("/v1/policies").json()["generation"], json!(generation(&servers[0])));
     let metric = format!("tollgate_generation_info{{generation=\"{}\"}}", generation(&servers[0]));
     assert_eq!(servers[0].metric(&metric), Some(1.0));
+    // Settings decide as well.
+    for flags in [&["--count-denied"][..], &["--on-store-failure", "open"]] {
+        let import = ["--import", "envoy-ratelimit", two.root().to_str().expect("text")];
+        let other = Server::start(&[&import, flags].concat());
+        let (status, said, _) = doctor(&["--fleet", &first, &other.public.to_string()]);
+        assert_eq!(status, Some(1), "{flags:?}: {said}");
+    }
     two.write("y.yaml", &domain("a", 3));
     until("they differ", || doctor(&["--fleet", &first, &second]).0 == Some(1));
 }

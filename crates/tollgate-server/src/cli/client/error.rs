@@ -12,7 +12,7 @@ use tollgate_redis::TlsError;
 use crate::args::Flag;
 use crate::observe::with_sources::WithSources;
 
-/// For a whole exchange.
+/// For a whole exchange, unless the caller has less time.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Describes an answer that cannot be read.
@@ -78,10 +78,12 @@ pub enum ClientError {
         source: hyper::Error,
     },
     /// No answer in time. The units may or may not have been charged.
-    #[error("{server} gave no answer within {TIME_LIMIT:?}")]
+    #[error("{server} gave no answer within {limit:?}")]
     Timeout {
         /// Its URL.
         server: String,
+        /// The time that it had.
+        limit: Duration,
     },
     /// The service refused the request; the fault of the arguments.
     #[error("the service rejected the request: {}", Printable(detail))]

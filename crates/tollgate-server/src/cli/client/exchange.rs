@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -35,6 +36,8 @@ pub(in crate::cli) struct ServiceClient {
     address: Option<SocketAddr>,
     /// The trusted authorities and our certificate; `None` for a service without TLS.
     tls: Option<Arc<ClientConfig>>,
+    /// The time for an exchange.
+    limit: Duration,
 }
 
 impl ServiceClient {
@@ -44,12 +47,17 @@ impl ServiceClient {
     ///
     /// If a certificate cannot be used, or needs none.
     pub(in crate::cli) fn new(server: &ServerUrl, args: &ClientTlsArgs) -> Result<Self, ClientError> {
-        Ok(Self { server: server.clone(), address: None, tls: tls(args, server)? })
+        Ok(Self { server: server.clone(), address: None, tls: tls(args, server)?, limit: TIME_LIMIT })
     }
 
     /// Returns the same service at one of the addresses of its name.
     pub(in crate::cli) fn at(&self, address: SocketAddr) -> Self {
         Self { address: Some(address), ..self.clone() }
+    }
+
+    /// Returns the same service, with at most this time for an exchange.
+    pub(in crate::cli) fn within(self, limit: Duration) -> Self {
+        Self { limit: limit.min(self.limit), ..self }
     }
 
     /// Sends a body to this path of the service, with the token in this file.
@@ -88,8 +96,8 @@ impl ServiceClient {
             None => self.server.to_string(),
             Some(address) => format!("{}://{address}", self.server.scheme()),
         };
-        let exchanged = tokio::time::timeout(TIME_LIMIT, self.exchange(request, &server)).await;
-        exchanged.map_err(|_| ClientError::Timeout { server }).flatten()
+        let exchanged = tokio::time::timeout(self.limit, self.exchange(request, &server)).await;
+        exchanged.map_err(|_| ClientError::Timeout { server, limit: self.limit }).flatten()
     }
 
     async fn exchange(

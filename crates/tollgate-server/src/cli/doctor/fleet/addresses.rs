@@ -1,20 +1,18 @@
 //! The addresses of replicas.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
+use super::patience::Patience;
 use crate::args::ServerUrl;
 use crate::cli::client::ServiceClient;
 
 /// The most addresses that are asked. A name may have any number of them.
 const MAX_ADDRESSES: usize = 500;
-
-/// The time for looking up a name.
-const LOOKUP_LIMIT: Duration = Duration::from_secs(5);
 
 /// Where a replica may be asked, or why nobody can be asked there.
 #[derive(Debug)]
@@ -26,11 +24,16 @@ pub(super) struct ReplicaAddress {
     pub(super) service: Result<ServiceClient, String>,
 }
 
-/// Returns the addresses of all services, each once for each of its names, and in order. What is beyond the bound is one
-/// entry that says so.
-pub(super) async fn of_all(services: &[(&ServerUrl, ServiceClient)]) -> Vec<ReplicaAddress> {
-    let found = join_all(services.iter().map(|(server, service)| of_service(server, service))).await;
+/// Returns the addresses of all services in order, each once. What is beyond the bound is one entry that says so.
+pub(super) async fn of_all(
+    services: &[(&ServerUrl, ServiceClient)],
+    patience: &Patience,
+) -> Vec<ReplicaAddress> {
+    let found =
+        join_all(services.iter().map(|(server, service)| of_service(server, service, patience))).await;
     let mut addresses: Vec<ReplicaAddress> = found.into_iter().flatten().collect();
+    let mut known = HashSet::new();
+    addresses.retain(|found| known.insert(found.address.clone()));
     let count = addresses.len();
     if count > MAX_ADDRESSES {
         addresses.truncate(MAX_ADDRESSES);
@@ -41,13 +44,14 @@ pub(super) async fn of_all(services: &[(&ServerUrl, ServiceClient)]) -> Vec<Repl
     addresses
 }
 
-async fn of_service(server: &ServerUrl, service: &ServiceClient) -> Vec<ReplicaAddress> {
+async fn of_service(server: &ServerUrl, service: &ServiceClient, patience: &Patience) -> Vec<ReplicaAddress> {
     let authority = server.authority.as_str();
     if authority.parse::<SocketAddr>().is_ok() {
         let (address, service) = (authority.to_owned(), Ok(service.clone()));
         return vec![ReplicaAddress { address, name: None, service }];
     }
-    let looked_up = timeout(LOOKUP_LIMIT, lookup_host(authority)).await;
+    let limit = patience.for_a_question();
+    let looked_up = timeout(limit, lookup_host(authority)).await;
     let failure = match looked_up {
         Ok(Ok(addresses)) => {
             let mut addresses: Vec<SocketAddr> = addresses.collect();
@@ -64,7 +68,7 @@ async fn of_service(server: &ServerUrl, service: &ServiceClient) -> Vec<ReplicaA
             "the name has no address".to_owned()
         }
         Ok(Err(error)) => format!("the name cannot be looked up: {error}"),
-        Err(_) => format!("the name was not looked up within {LOOKUP_LIMIT:?}"),
+        Err(_) => format!("the name was not looked up within {limit:?}"),
     };
     vec![ReplicaAddress { address: authority.to_owned(), name: None, service: Err(failure) }]
 }
@@ -81,9 +85,10 @@ mod tests {
         let found = async |servers: &[ServerUrl]| {
             let services: Vec<_> =
                 servers.iter().map(|server| (server, ServiceClient::new(server, &tls).unwrap())).collect();
-            of_all(&services).await
+            of_all(&services, &Patience::new(None)).await
         };
-        let one = found(&[server("10.0.0.1:80"), server("[::1]:80"), server("localhost:80")]).await;
+        let servers = ["10.0.0.1:80", "10.0.0.1:80", "[::1]:80", "localhost:80"];
+        let one = found(&servers.map(server)).await;
         let addresses: Vec<&str> = one.iter().map(|found| found.address.as_str()).collect();
         assert_eq!(addresses.get(..2), Some(&["10.0.0.1:80", "[::1]:80"][..]));
         assert!(addresses.contains(&"127.0.0.1:80"), "{addresses:?}");

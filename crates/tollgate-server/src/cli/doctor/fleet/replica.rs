@@ -6,7 +6,9 @@ use serde::Deserialize;
 use tollgate_policy::Generation;
 
 use super::addresses::ReplicaAddress;
+use super::patience::Patience;
 use crate::cli::client::NO_SERVICE;
+use crate::live::record::UNUSABLE;
 
 /// The most characters of a text of a replica that are shown.
 const MAX_SHOWN: usize = 300;
@@ -26,6 +28,8 @@ pub(super) struct Replica {
 pub(super) struct ReplicaAnswer {
     /// `None` if it has no limits yet.
     pub(super) generation: Option<Generation>,
+    /// Whether it has limits of before, because it could not use the newest ones.
+    pub(super) is_behind: bool,
     /// Why it decides nothing now, if so.
     pub(super) not_ready: Option<String>,
     /// What it adds to being ready, such as that its store fails.
@@ -41,9 +45,14 @@ struct NotReadyBody {
 
 impl Replica {
     /// Asks a replica, if it can be asked.
-    pub(super) async fn ask(ReplicaAddress { address, name, service }: ReplicaAddress) -> Self {
+    pub(super) async fn ask(
+        ReplicaAddress { address, name, service }: ReplicaAddress,
+        patience: &Patience,
+    ) -> Self {
+        let limit = patience.for_a_question();
         let answer = match service {
-            Ok(service) => match service.get("/readyz").await {
+            Ok(_) if limit.is_zero() => Err("not asked: the time of --wait is over".to_owned()),
+            Ok(service) => match service.within(limit).get("/readyz").await {
                 Ok((status, body)) => ReplicaAnswer::read(status, &body),
                 Err(error) => Err(error.to_string()),
             },
@@ -56,7 +65,7 @@ impl Replica {
 impl ReplicaAnswer {
     /// Reads an answer of `/readyz`: lines if the replica is ready, otherwise a problem.
     fn read(status: StatusCode, body: &Bytes) -> Result<Self, String> {
-        let old = || "it names no generation: it is an older version of tollgate".to_owned();
+        let no_generation = || "it names no generation: probably an older version of tollgate".to_owned();
         match status {
             StatusCode::OK => {
                 let text = String::from_utf8_lossy(body);
@@ -64,17 +73,21 @@ impl ReplicaAnswer {
                     return Err(NO_SERVICE.to_owned());
                 }
                 let generation = text.lines().find_map(|line| line.strip_prefix("generation ")?.parse().ok());
+                // The first line may have the text of an error.
+                let is_behind = text.lines().skip(1).any(|line| line.contains(UNUSABLE));
                 let others = text.lines().filter(|line| *line != "ready" && !line.starts_with("generation "));
                 let remark = others.collect::<Vec<_>>().join("; ");
                 let remark = (!remark.is_empty()).then(|| shortened(&remark));
-                Ok(Self { generation: Some(generation.ok_or_else(old)?), not_ready: None, remark })
+                let generation = Some(generation.ok_or_else(no_generation)?);
+                Ok(Self { generation, is_behind, not_ready: None, remark })
             }
             StatusCode::SERVICE_UNAVAILABLE => {
                 let body: NotReadyBody = serde_json::from_slice(body)
                     .map_err(|_| "it is not ready (status 503), and does not say why".to_owned())?;
-                let generation = body.generation.map(|generation| generation.parse().map_err(|_| old()));
-                let generation = generation.transpose()?;
-                Ok(Self { generation, not_ready: Some(shortened(&body.detail)), remark: None })
+                let parse = |generation: String| generation.parse().map_err(|_| no_generation());
+                let generation = body.generation.map(parse).transpose()?;
+                let not_ready = Some(shortened(&body.detail));
+                Ok(Self { generation, is_behind: false, not_ready, remark: None })
             }
             status => Err(format!("it answers with status {status}: {NO_SERVICE}")),
         }
@@ -102,17 +115,23 @@ mod tests {
         let generation: Generation = "0123456789abcdef".parse().unwrap();
         let answer = |not_ready: Option<&str>, remark: Option<&str>| {
             let (not_ready, remark) = (not_ready.map(str::to_owned), remark.map(str::to_owned));
-            Ok(ReplicaAnswer { generation: Some(generation), not_ready, remark })
+            Ok(ReplicaAnswer { generation: Some(generation), is_behind: false, not_ready, remark })
         };
         assert_eq!(read(200, "ready\ngeneration 0123456789abcdef\n"), answer(None, None));
         assert_eq!(
-            read(200, "ready; decided by open: gone\nthe file\ngeneration 0123456789abcdef\n"),
-            answer(None, Some("ready; decided by open: gone; the file"))
+            read(200, "ready; decided by open: cannot be used\nthe file\ngeneration 0123456789abcdef\n"),
+            answer(None, Some("ready; decided by open: cannot be used; the file"))
         );
+        let behind = read(
+            200,
+            "ready\nthe policy file cannot be used: version 1 stays live\ngeneration 0123456789abcdef\n",
+        );
+        assert_eq!(behind.map(|answer| (answer.is_behind, answer.not_ready)), Ok((true, None)));
         let problem = r#"{"detail": "it stops", "generation": "0123456789abcdef"}"#;
         assert_eq!(read(503, problem), answer(Some("it stops"), None));
         let without = ReplicaAnswer {
             generation: None,
+            is_behind: false,
             not_ready: Some("no limits have arrived over xDS yet".to_owned()),
             remark: None,
         };
