@@ -35,7 +35,8 @@ pub(super) struct Operations {
 
 const NOT_READY: &[(StatusCode, &str)] = &[(
     StatusCode::SERVICE_UNAVAILABLE,
-    "The service is about to stop. Or: Its store does not answer, and every policy is `closed`",
+    "The service is about to stop. Or: Its store does not answer, and every policy is `closed`. Or: No limits have come \
+     over xDS yet",
 )];
 const OF_A_CHANGE: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
