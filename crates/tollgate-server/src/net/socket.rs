@@ -1,9 +1,10 @@
 //! Listening sockets, and the number of connections that the system queues for them.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 use anyhow::Context;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::args::Flag;
@@ -18,6 +19,10 @@ pub(crate) fn listen_on(address: SocketAddr, flag: &'static str) -> anyhow::Resu
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // Connections of a process that has just ended do not block the address.
         socket.set_reuseaddr(true)?;
+        if address.ip() == Ipv6Addr::UNSPECIFIED {
+            // All addresses, whatever the system's default is: those of IPv4 too.
+            SockRef::from(&socket).set_only_v6(false)?;
+        }
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };

@@ -1,8 +1,8 @@
 //! The flags that stand for the environment of envoyproxy/ratelimit, if the process is called by its name.
 //!
 //! Envoy Gateway starts `/bin/ratelimit` without arguments, and everything else is in variables. Under that name, the
-//! program listens where envoyproxy/ratelimit does, on all addresses. The store and how requests are decided are not
-//! here: `envoy_ratelimit` reads these variables, whatever the name.
+//! program listens where envoyproxy/ratelimit does, on all addresses of IPv4 and IPv6. The store and how requests are
+//! decided are not here: `envoy_ratelimit` reads these variables, whatever the name.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -198,7 +198,7 @@ fn address(
     (port, default): (&'static str, u16),
 ) -> Result<SocketAddr, ImportError> {
     let ip = match variables(host) {
-        None => Ipv4Addr::UNSPECIFIED.into(),
+        None => every_address(),
         Some(text) => read_ip(&text)
             .ok_or_else(|| invalid(host, "an IP address or localhost, such as 0.0.0.0", &text))?,
     };
@@ -226,11 +226,13 @@ fn every_address() -> IpAddr {
     if has_ipv6 { all } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
+/// Reads the address of a listener. As in envoyproxy/ratelimit, `0.0.0.0` stands for all addresses.
 fn read_ip(text: &str) -> Option<IpAddr> {
     if text == "localhost" {
         return Some(Ipv4Addr::LOCALHOST.into());
     }
-    text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text).parse().ok()
+    let ip = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text).parse().ok()?;
+    Some(if ip == IpAddr::from(Ipv4Addr::UNSPECIFIED) { every_address() } else { ip })
 }
 
 fn read_port(text: &str) -> Option<u16> {
@@ -263,13 +265,21 @@ mod tests {
         Ok(words.join(" "))
     }
 
+    /// Returns the address that stands for all of this machine.
+    fn every(port: u16) -> SocketAddr {
+        SocketAddr::new(every_address(), port)
+    }
+
     /// What is listened to without variables, and the folder.
     #[test]
     fn the_defaults_are_those_of_envoyproxy_ratelimit() {
+        let [grpc, probes] = [8081, 8080].map(every);
         assert_eq!(
             read(&[]).unwrap(),
-            "--import envoy-ratelimit /srv/runtime_data/current/config --grpc 0.0.0.0:8081 --plain-probes 0.0.0.0:8080 \
-             --listen none --metrics-listen none --grpc-max-connection-age 24h"
+            format!(
+                "--import envoy-ratelimit /srv/runtime_data/current/config --grpc {grpc} --plain-probes {probes} \
+                 --listen none --metrics-listen none --grpc-max-connection-age 24h"
+            )
         );
     }
 
@@ -287,11 +297,14 @@ mod tests {
             ("USE_PROMETHEUS", "true"),
             ("PROMETHEUS_ADDR", "0.0.0.0:19001"),
         ]);
+        let [grpc, probes, metrics] = [8081, 8080, 19001].map(every);
         assert_eq!(
             flags.unwrap(),
-            "--import envoy-ratelimit --grpc 0.0.0.0:8081 --plain-probes 0.0.0.0:8080 --listen none --metrics-listen \
-             0.0.0.0:19001 --metric-aliases envoy-ratelimit --grpc-max-connection-age 24h --tls-cert /certs/tls.crt \
-             --tls-key /certs/tls.key --tls-client-ca /certs/ca.crt --tls-on grpc --log-level info"
+            format!(
+                "--import envoy-ratelimit --grpc {grpc} --plain-probes {probes} --listen none --metrics-listen {metrics} \
+                 --metric-aliases envoy-ratelimit --grpc-max-connection-age 24h --tls-cert /certs/tls.crt \
+                 --tls-key /certs/tls.key --tls-client-ca /certs/ca.crt --tls-on grpc --log-level info"
+            )
         );
     }
 

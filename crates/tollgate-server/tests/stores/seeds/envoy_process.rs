@@ -1,7 +1,7 @@
 //! The process as Envoy Gateway starts it: called `ratelimit`, without arguments, with variables alone.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -162,12 +162,32 @@ async fn grpc_demands_certificates_while_probes_and_metrics_are_plain() {
     let log = log(server);
     let line = log.lines().find(|line| line.contains("called as `ratelimit`")).expect("it says so");
     assert!(line.contains("acts as `tollgate serve --import envoy-ratelimit /"), "{line}");
-    assert!(line.contains(" --grpc 0.0.0.0:0 --plain-probes 0.0.0.0:0 --listen none "), "{line}");
+    assert!(line.contains(" --grpc [::]:0 --plain-probes [::]:0 --listen none "), "{line}");
     assert!(line.contains(" --tls-on grpc "), "{line}");
     let without_effect =
         log.lines().find(|line| line.contains("have no effect here")).expect("some have none");
     assert!(without_effect.contains("USE_STATSD") && without_effect.contains("PROMETHEUS_MAPPER_YAML"));
     assert!(!without_effect.contains("GRPC_SERVER") && !without_effect.contains("PORT"), "{without_effect}");
+}
+
+/// In a cluster with IPv6 alone, all probes failed: `0.0.0.0` stood for the addresses of IPv4. The kubelet connects over
+/// the family of the pod's first address.
+#[tokio::test]
+async fn all_listeners_are_reached_over_both_families() {
+    let store = servers::Server::start(Software::Redis);
+    let plain = [("GRPC_SERVER_USE_TLS", "false")];
+    let every = [("HOST", "0.0.0.0"), ("GRPC_HOST", "0.0.0.0"), ("PROMETHEUS_ADDR", "0.0.0.0:0")];
+    for given in [&[][..], &every] {
+        let mut server = Pod::new(store.address()).with(&plain).with(given).start();
+        let ports = [server.probes, server.metrics, server.grpc].map(|address| address.expect("open").port());
+        for ip in [IpAddr::from(Ipv6Addr::LOCALHOST), Ipv4Addr::LOCALHOST.into()] {
+            let [probes, metrics, grpc] = ports.map(|port| Some(SocketAddr::new(ip, port)));
+            assert_eq!(asked(probes, "/healthcheck").status, 200, "{ip}");
+            assert_eq!(asked(metrics, "/metrics").status, 200, "{ip}");
+            server.grpc = grpc;
+            assert!(Wire::open(&server).await.call(request(&[USER])).await.is_ok(), "{ip}");
+        }
+    }
 }
 
 #[tokio::test]
