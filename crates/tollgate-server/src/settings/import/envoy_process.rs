@@ -81,9 +81,11 @@ impl ProcessFlags {
             values.push(folder.into());
             from = &["RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY"];
         }
-        self.add("--import", &values, &[]);
-        // They set the folder alone, so only errors about files name them.
-        self.sources.extend(from.iter().map(|variable| (IMPORT_FOLDER, *variable)));
+        if overriding_variable("--import").is_none() {
+            self.set("--import", &values, &[]);
+            // They set the folder alone, so only errors about files name them.
+            self.sources.extend(from.iter().map(|variable| (IMPORT_FOLDER, *variable)));
+        }
     }
 
     /// Sets the address of each listener but that for administrators. Variables of our own do not override them, because

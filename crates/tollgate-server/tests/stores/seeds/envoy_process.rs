@@ -331,6 +331,7 @@ fn what_cannot_be_used_is_named_by_its_variable() {
         ("GRPC_CLIENT_TLS_CACERT", "/none", "error: GRPC_SERVER_TLS_CA_CERT: expected the same file"),
         ("REDIS_TLS", "yes", "error: `--import`: REDIS_TLS: expected true or false, found `yes`"),
         ("RUNTIME_ROOT", "/none", "`RUNTIME_ROOT`: cannot read /none/ratelimit/config: No such file"),
+        ("TOLLGATE_IMPORT", "envoy-ratelimit,/none", "`TOLLGATE_IMPORT`: cannot read /none: No such file"),
         ("TOLLGATE_LIMIT", "5/1m", "TOLLGATE_LIMIT"),
     ] {
         let error = Pod::new(store.address()).with(&[(variable, value)]).refused();
