@@ -170,6 +170,12 @@ impl Rejection {
         Self::new(RejectionKind::Unavailable, "the limits that have arrived over xDS are not valid")
     }
 
+    /// The service is not ready without domains, although it admits requests.
+    pub(crate) fn no_domains() -> Self {
+        let detail = "there are no domains, and HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED is set";
+        Self::new(RejectionKind::Unavailable, detail)
+    }
+
     /// Returns the same rejection for a part of the request, with this prefix for its fields.
     pub(crate) fn within(self, place: &str) -> Self {
         let field = self.field.map_or_else(|| place.to_owned(), |field| format!("{place}.{field}"));

@@ -64,9 +64,10 @@ impl Decider {
         }
     }
 
-    /// Returns whether checks get decisions.
+    /// Returns whether checks get decisions, and no domain is missing.
     pub(crate) async fn is_ready(&self) -> bool {
-        let is_ready = !self.awaits_limits() && self.decides_in(&self.store_state().await);
+        let is_complete = !self.awaits_limits() && !self.lacks_domains();
+        let is_ready = is_complete && self.decides_in(&self.store_state().await);
         if is_ready {
             self.note_ready();
         }
@@ -83,6 +84,11 @@ impl Decider {
     /// Returns whether the first limits are still to come.
     pub(crate) fn awaits_limits(&self) -> bool {
         self.domains().is_some_and(DomainEngine::awaits_limits)
+    }
+
+    /// Returns whether the service is not ready because there is no domain.
+    pub(crate) fn lacks_domains(&self) -> bool {
+        self.domains().is_some_and(DomainEngine::lacks_domains)
     }
 
     /// Returns whether checks get decisions in this state of the store. During an outage they do if the policies admit

@@ -34,6 +34,8 @@ pub(crate) struct InitialDomains {
     pub(crate) on_store_failure: OnStoreFailure,
     /// Whether `/healthcheck` fails during an outage of the store.
     pub(crate) outage_is_unhealthy: bool,
+    /// Whether the service is not ready while there is no domain.
+    pub(crate) needs_domains: bool,
 }
 
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
@@ -62,6 +64,7 @@ pub(crate) struct DomainEngine {
     units_left: UnitsLeftLog,
     readiness: Readiness,
     outage_is_unhealthy: bool,
+    needs_domains: bool,
     /// Whether requests were once decided.
     was_ready: AtomicBool,
 }
@@ -80,7 +83,8 @@ pub(crate) enum NoDecision {
 impl DomainEngine {
     pub(crate) fn new(counting: &CountingParts, initial: InitialDomains) -> Self {
         let CountingParts { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
-        let InitialDomains { domains, source, settings, on_store_failure, outage_is_unhealthy, .. } = initial;
+        let InitialDomains { domains, source, settings, on_store_failure, .. } = initial;
+        let InitialDomains { outage_is_unhealthy, needs_domains, .. } = initial;
         let awaits_limits = AtomicBool::new(domains.is_none());
         let store = FallbackStore::new(store, on_store_failure).memory(memory);
         // It needs no timer: the steps of a decision carry their deadline to a shared store, and memory never waits.
@@ -105,6 +109,7 @@ impl DomainEngine {
             units_left,
             readiness,
             outage_is_unhealthy,
+            needs_domains,
             was_ready: AtomicBool::new(false),
         }
     }
@@ -169,7 +174,12 @@ impl DomainEngine {
     /// Returns whether the service stays healthy, because requests were once decided. An orchestrator that restarts
     /// unhealthy services could otherwise restart all of them during an outage of the store, which helps nobody.
     pub(crate) fn stays_healthy(&self) -> bool {
-        !self.outage_is_unhealthy && self.was_ready.load(Ordering::Relaxed)
+        !self.outage_is_unhealthy && !self.lacks_domains() && self.was_ready.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the service is not ready because there is no domain. Requests are still decided.
+    pub(crate) fn lacks_domains(&self) -> bool {
+        self.needs_domains && self.live().names().next().is_none()
     }
 
     /// Notes that requests are decided.

@@ -251,6 +251,9 @@ impl Edge {
                 Rejection::no_limits_yet()
             });
         }
+        if self.decider.lacks_domains() {
+            return Err(Rejection::no_domains());
+        }
         let state = self.decider.store_state().await;
         if let StoreState::Fails(error) = &state
             && !self.decider.decides_in(&state)

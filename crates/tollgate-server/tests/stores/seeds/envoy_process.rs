@@ -8,6 +8,9 @@ use std::process::{Command, Stdio};
 
 use rcgen::SanType;
 use tollgate_testkit::servers::{self, ClientCertificates, Data, Software};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 
 use super::{keys, log, text};
 use crate::ads::{self, Ads};
@@ -15,7 +18,7 @@ use crate::certificates::{Authority, Client, Identity};
 use crate::grpc_client::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use crate::grpc_client::{OK, OVER_LIMIT, Wire, request};
 use crate::support::folder::Folder;
-use crate::support::{Connection, Reply, Server, get, tollgate, until};
+use crate::support::{Connection, HANG, Reply, Server, get, tollgate, until};
 
 const USER: &[(&str, &str)] = &[("user", "alice")];
 
@@ -128,6 +131,12 @@ fn health(server: &Server) -> (u16, String) {
     (reply.status, text(&reply).to_owned())
 }
 
+async fn health_over_grpc(proxy: &Wire) -> i32 {
+    let mut client = HealthClient::with_origin(proxy.clone(), Wire::origin());
+    let service = "ratelimit".to_owned();
+    client.check(HealthCheckRequest { service }).await.expect("its health").into_inner().status
+}
+
 /// No probe and no scrape could reach a service whose gRPC demanded client certificates: TLS was on all listeners.
 #[tokio::test]
 async fn grpc_demands_certificates_while_probes_and_metrics_are_plain() {
@@ -235,6 +244,45 @@ async fn the_environment_of_envoy_gateway_starts_a_service_that_has_its_limits()
     assert!(without_effect.contains("RUNTIME_ROOT") && !without_effect.contains("XDS"), "{without_effect}");
 }
 
+/// With this variable, envoyproxy/ratelimit is unhealthy until it has a domain, and again without one.
+#[tokio::test]
+async fn a_service_that_needs_domains_is_unhealthy_without_one() {
+    let store = servers::Server::start(Software::Redis);
+    let needs = [("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true"), ("GRPC_SERVER_USE_TLS", "false")];
+    let pod = Pod::new(store.address());
+    let gateway = Ads::start_tls(&pod.authority.server(pod.folder.root(), "gateway"), &pod.authority);
+    let address = gateway.address.to_string();
+    let xds = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", address.as_str())];
+    let server = pod.with(&xds).with(&needs).start();
+    gateway.hear();
+    let grpc = Wire::open(&server).await;
+    let states = || (health(&server).0, asked(server.probes, "/readyz").status);
+    // It decides although it is not ready.
+    assert_eq!(states(), (500, 503));
+    assert_eq!(grpc.call(request(&[USER])).await.expect("a decision").overall_code, OK);
+    for (version, configs, expected) in [
+        ("1", &[][..], (500, 503)),
+        ("2", &[ads::users("shop", 9)], (200, 200)),
+        ("3", &[], (500, 503)),
+        ("4", &[ads::users("shop", 9)], (200, 200)),
+    ] {
+        gateway.publish_valid(version, configs);
+        assert_eq!(states(), expected, "{version}");
+        let status = if expected.0 == 200 { ServingStatus::Serving } else { ServingStatus::NotServing };
+        let reported = async {
+            while health_over_grpc(&grpc).await != i32::from(status) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(HANG, reported).await.expect("it is reported");
+    }
+    assert!(!log(server).contains("HEALTHY_WITH"), "it has an effect");
+
+    let pod = Pod::new(store.address()).with(&needs);
+    let server = pod.start();
+    until("it is healthy with files", || health(&server).0 == 200);
+}
+
 /// Renewed certificates come into the mounted folder while the process runs.
 #[tokio::test]
 async fn renewed_certificates_are_shown_to_new_connections() {
@@ -332,6 +380,11 @@ fn what_cannot_be_used_is_named_by_its_variable() {
         ("REDIS_TLS", "yes", "error: `--import`: REDIS_TLS: expected true or false, found `yes`"),
         ("RUNTIME_ROOT", "/none", "`RUNTIME_ROOT`: cannot read /none/ratelimit/config: No such file"),
         ("TOLLGATE_IMPORT", "envoy-ratelimit,/none", "`TOLLGATE_IMPORT`: cannot read /none: No such file"),
+        (
+            "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED",
+            "maybe",
+            "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: expected true or false, found `maybe`",
+        ),
         ("TOLLGATE_LIMIT", "5/1m", "TOLLGATE_LIMIT"),
     ] {
         let error = Pod::new(store.address()).with(&[(variable, value)]).refused();
