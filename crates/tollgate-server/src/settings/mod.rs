@@ -138,11 +138,12 @@ impl Settings {
         if args.xds.is_some() && args.import.is_empty() {
             return Err(ImportError::NeedlessXds.into());
         }
-        let ResolvedRules { rules, source, mut notes, store, dialect } = match args.config.as_slice() {
-            [] if args.import.is_empty() => from_flags(&args)?,
-            [] => from_import(&args)?,
-            paths => from_files(paths, &args)?,
-        };
+        let ResolvedRules { rules, source, mut notes, store, dialect, key_files } =
+            match args.config.as_slice() {
+                [] if args.import.is_empty() => from_flags(&args)?,
+                [] => from_import(&args)?,
+                paths => from_files(paths, &args)?,
+            };
         notes.extend(args.original.as_ref().map(OriginalEnvironment::note));
         match rules {
             InitialRules::Domains(_) => check_needless_for_domains(&args)?,
@@ -178,7 +179,11 @@ impl Settings {
             &args.store_args.store_sentinel_password_file,
             &args.store_args.store_key,
         ];
-        let secret_files = secret_files.into_iter().flatten().cloned().collect();
+        let mut secret_files: Vec<PathBuf> = secret_files.into_iter().flatten().cloned().collect();
+        // The warning about the key of the listeners is their own.
+        let is_new = |key: &PathBuf| !secret_files.contains(key) && args.tls.tls_key.as_ref() != Some(key);
+        let key_files: Vec<PathBuf> = key_files.into_iter().filter(is_new).collect();
+        secret_files.extend(key_files);
         let hold_seal = match args.hold_secret_file.as_deref() {
             Some(path) => HoldSeal::from_file(path).map_err(SettingsError::HoldSecret)?,
             None if store.is_some() => HoldSeal::of_one_of_many(),

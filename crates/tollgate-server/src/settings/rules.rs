@@ -10,7 +10,7 @@ use tollgate_redis::{AcrossSlots, KeyLayout};
 use super::error::SettingsError;
 use super::flags;
 use super::import::{Import, ImportedDomains, ImportedSettings, ImportedStoreTls};
-use super::{InitialPolicies, InitialRules, SourcedDomains};
+use super::{DomainSource, InitialPolicies, InitialRules, SourcedDomains};
 use crate::args::{self, AnswerSystem, Flag, MetricAliases, ServeArgs, StoreArgs};
 use crate::decide::policy_files::PolicyFiles;
 use crate::store::fit::{StoreFit, StoreFlags};
@@ -23,6 +23,8 @@ pub(super) struct ResolvedRules {
     pub(super) notes: Vec<String>,
     pub(super) store: Option<StoreSetup>,
     pub(super) dialect: Option<AnswerSystem>,
+    /// Private keys that another system's settings name.
+    pub(super) key_files: Vec<PathBuf>,
 }
 
 /// Resolves policies from files, and the store that the files or a flag name.
@@ -42,7 +44,8 @@ pub(super) fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved
     let (source, warnings) = (file.name().into(), file.warnings(&config));
     let policies = config.into_policies();
     let rules = InitialRules::Policies(InitialPolicies { policies, file: Some(file), warnings, other_store });
-    Ok(ResolvedRules { rules, source, notes: Vec::new(), store, dialect: None })
+    let (notes, key_files) = Default::default();
+    Ok(ResolvedRules { rules, source, notes, store, dialect: None, key_files })
 }
 
 pub(super) fn from_flags(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
@@ -63,7 +66,8 @@ pub(super) fn from_flags(args: &ServeArgs) -> Result<ResolvedRules, SettingsErro
     let store = store.map(|store| fitting(store, &policies, args)).transpose()?;
     let warnings = joined_values::warnings(&policies, layout);
     let rules = InitialRules::without_file(policies, warnings);
-    Ok(ResolvedRules { rules, source: flags::SOURCE.into(), notes: Vec::new(), store, dialect: None })
+    let (notes, key_files) = Default::default();
+    Ok(ResolvedRules { rules, source: flags::SOURCE.into(), notes, store, dialect: None, key_files })
 }
 
 /// Resolves the settings of another system. Flags override them.
@@ -96,7 +100,8 @@ pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsErr
     let warnings = joined_values::warnings(&imported.policies, store.layout.as_ref());
     let rules = InitialRules::without_file(imported.policies, warnings);
     let (source, notes) = (imported.source, imported.notes);
-    Ok(ResolvedRules { rules, source, notes, store: Some(store), dialect: imported.dialect })
+    let (dialect, key_files) = (imported.dialect, Vec::new());
+    Ok(ResolvedRules { rules, source, notes, store: Some(store), dialect, key_files })
 }
 
 /// Resolves limits of Envoy's service, which decide instead of policies.
@@ -129,6 +134,11 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedR
     }
     let has_imported_files = store_tls != ImportedStoreTls::default();
     let store_args = with_imported(&args.store_args, store_tls);
+    let xds_key = match &domain_source {
+        DomainSource::Xds(xds) => xds.server.certificates.as_ref().and_then(|it| it.key_file().cloned()),
+        DomainSource::Files(_) => None,
+    };
+    let key_files = store_args.store_key.iter().cloned().chain(xds_key).collect();
     let store = url.map(|url| StoreSetup::of(url, None, layout, &store_args));
     let store = store.transpose().map_err(|error| match error {
         StoreSetupError::Tls(source) if has_imported_files => SettingsError::ImportedStoreTls(source),
@@ -152,7 +162,7 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedR
     let source = format!("environment and {}", initial.source).into();
     let store = store.map(|store| store.across_slots(across_slots));
     let rules = InitialRules::Domains(SourcedDomains { initial, source: domain_source });
-    Ok(ResolvedRules { rules, source, notes, store, dialect: None })
+    Ok(ResolvedRules { rules, source, notes, store, dialect: None, key_files })
 }
 
 /// Returns the flags, with the files of the other system's variables in place of those that were not given.

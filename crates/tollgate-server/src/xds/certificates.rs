@@ -64,6 +64,11 @@ impl XdsCertificates {
         })
     }
 
+    /// Returns the file of the private key, if a certificate is shown.
+    pub(crate) fn key_file(&self) -> Option<&PathBuf> {
+        self.client.as_ref().map(|(_, key)| key)
+    }
+
     /// Returns the name that the server's certificate must have.
     pub(super) fn server_name(&self) -> ServerName<'static> {
         self.server_name.clone()

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -124,6 +124,15 @@ fn asked(address: Option<SocketAddr>, path: &str) -> Reply {
 /// Returns whether the store has a counter of the limits. Probes leave a key there as well.
 fn is_counted(store: &servers::Server) -> bool {
     keys(store).iter().any(|key| key.starts_with("tollgate:1:envoy%3Ashop:365d:"))
+}
+
+fn open_to_all(file: &Path) {
+    fs::set_permissions(file, fs::Permissions::from_mode(0o644)).expect("it is our file");
+}
+
+/// Returns whether the log warns that everyone can read this file.
+fn warns_of_secret(log: &str, file: &str) -> bool {
+    log.lines().any(|line| line.contains("can read this secret") && line.contains(file))
 }
 
 fn health(server: &Server) -> (u16, String) {
@@ -343,6 +352,7 @@ async fn redis_is_reached_over_mutual_tls() {
     let text = |path: &Path| path.to_str().expect("text").to_owned();
     let certificates = store.certificates();
     let authority = text(&certificates.authority);
+    open_to_all(&certificates.client.key);
     let (certificate, key) = (text(&certificates.client.certificate), text(&certificates.client.key));
     let pod = Pod::new(store.tls_address()).with(&[
         ("REDIS_TLS", "true"),
@@ -355,7 +365,9 @@ async fn redis_is_reached_over_mutual_tls() {
         pod.proxy(&server, Some(&pod.identity("envoy", "envoy.example"))).await.expect("a connection");
     assert_eq!(proxy.call(request(&[USER])).await.expect("a decision").overall_code, OK);
     assert!(is_counted(&store), "{:?}", keys(&store));
-    assert!(!log(server).contains("REDIS_TLS"), "all of them have an effect");
+    let log = log(server);
+    assert!(!log.contains("REDIS_TLS"), "all of them have an effect");
+    assert!(warns_of_secret(&log, &key), "{log}");
 
     let without_key = pod.with(&[("REDIS_TLS_CLIENT_KEY", "")]).refused();
     assert!(
