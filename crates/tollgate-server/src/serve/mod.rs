@@ -203,6 +203,7 @@ impl BoundServer {
         };
         let source = settings.source;
         settings.notes.iter().for_each(|note| info!(source, "{note}"));
+        settings.default_notes.log(&source);
         let dialect = settings.asking.dialect;
         let rules = Rules::start(settings.rules, &source, dialect, &counting, &mut background)?;
         let optional = OptionalParts {

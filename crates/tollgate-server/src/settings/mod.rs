@@ -1,5 +1,6 @@
 //! The settings of the service: ready objects, created from flags, variables and files.
 
+mod default_notes;
 mod error;
 pub(crate) mod flags;
 pub(crate) mod import;
@@ -14,15 +15,14 @@ use std::time::Duration;
 use tollgate::{Clock, ManualClock, MemoryStore, SystemClock};
 use tollgate_policy::{Policies, Warning, WhenFull};
 
+pub(crate) use self::default_notes::DefaultNotes;
 pub use self::error::SettingsError;
 use self::import::{ImportError, other_spring_variables};
 use self::rules::{ResolvedRules, from_files, from_flags, from_import};
 use crate::access::listener::{AllowedHosts, ListenerKind, TlsScope};
 use crate::access::principals::{Principal, PrincipalFile};
 use crate::answer::trials_header::TrialsHeader;
-use crate::args::{
-    AnswerSystem, GrpcArgs, LogFormat, LogLevel, MetricAliases, OriginalEnvironment, ServeArgs, TlsArgs,
-};
+use crate::args::{AnswerSystem, GrpcArgs, LogFormat, LogLevel, MetricAliases, ServeArgs, TlsArgs};
 use crate::decide::domain_files::DomainFiles;
 use crate::decide::envoy::InitialDomains;
 use crate::decide::hold_seal::HoldSeal;
@@ -40,6 +40,8 @@ pub struct Settings {
     pub(crate) source: Box<str>,
     /// Notes for the log, one a line.
     pub(crate) notes: Vec<String>,
+    /// Notes on defaults that open the service or charge more.
+    pub(crate) default_notes: DefaultNotes,
     /// Counters of this process: all of them, or those for outages of a shared store.
     pub(crate) memory: MemoryStore,
     /// The shared store.
@@ -144,7 +146,6 @@ impl Settings {
                 [] => from_import(&args)?,
                 paths => from_files(paths, &args)?,
             };
-        notes.extend(args.original.as_ref().map(OriginalEnvironment::note));
         match rules {
             InitialRules::Domains(_) => check_needless_for_domains(&args)?,
             InitialRules::Policies(_) if args.metric_aliases == Some(MetricAliases::EnvoyRatelimit) => {
@@ -155,7 +156,9 @@ impl Settings {
         if args.test_clock {
             check_test_clock(&args, store.is_some())?;
         }
-        let caller_quotas = caller_quotas(&args, &rules, &tls_scope, &mut notes);
+        let by_default = args.caller_quotas.is_none() && may_bring_limits(&args, &rules, &tls_scope);
+        let caller_quotas = args.caller_quotas.unwrap_or(by_default);
+        let default_notes = DefaultNotes::new(&args, rules.come_over_xds(), by_default);
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &rules)?;
@@ -201,6 +204,7 @@ impl Settings {
             rules,
             source,
             notes,
+            default_notes,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),
@@ -235,6 +239,12 @@ impl Settings {
             log_format: args.log_format,
             log_level: args.log_level,
         })
+    }
+}
+
+impl InitialRules {
+    const fn come_over_xds(&self) -> bool {
+        matches!(self, Self::Domains(SourcedDomains { source: DomainSource::Xds(_), .. }))
     }
 }
 
@@ -298,28 +308,14 @@ fn check_test_clock(args: &ServeArgs, has_store: bool) -> Result<(), SettingsErr
     }
 }
 
-/// Returns whether requests may bring limits. Envoy Gateway configures Envoy to send some, and its Envoys prove
-/// themselves by certificates.
-fn caller_quotas(
-    args: &ServeArgs,
-    rules: &InitialRules,
-    tls_scope: &TlsScope,
-    notes: &mut Vec<String>,
-) -> bool {
-    let is_xds = matches!(rules, InitialRules::Domains(SourcedDomains { source: DomainSource::Xds(_), .. }));
+/// Returns whether requests may bring limits by default. Envoy Gateway configures Envoy to send some, and its Envoys
+/// prove themselves by certificates.
+fn may_bring_limits(args: &ServeArgs, rules: &InitialRules, tls_scope: &TlsScope) -> bool {
     let listeners =
         [(ListenerKind::Checks, args.listen.0.is_some()), (ListenerKind::Grpc, args.grpc.is_some())];
     let are_known = args.tls.tls_client_ca.is_some()
         && listeners.into_iter().all(|(kind, is_open)| !is_open || tls_scope.has(kind));
-    let by_default = is_xds && are_known;
-    if by_default && args.caller_quotas.is_none() {
-        notes.push(
-            "limits come over xDS and clients show certificates, so they may send limits in descriptors: \
-             `--caller-quotas=false` refuses them"
-                .to_owned(),
-        );
-    }
-    args.caller_quotas.unwrap_or(by_default)
+    rules.come_over_xds() && are_known
 }
 
 /// Checks that no flag is about paths that use policies.

@@ -113,17 +113,7 @@ pub(super) fn read(
                 notes.extend(limits.skipped_files());
                 limits
             }
-            (None, Some(_)) => {
-                let limits = ImportedLimits::over_xds(xds, variables, same_domain, charging)?;
-                if charging.is_none() {
-                    notes.push(
-                    "limits come over xDS, where none can have `overdraft`, so denied requests count, as in \
-                         envoyproxy/ratelimit: `--count-denied=false` turns this off"
-                        .to_owned(),
-                );
-                }
-                limits
-            }
+            (None, Some(_)) => ImportedLimits::over_xds(xds, variables, same_domain, charging)?,
             (Some(folder), Some(xds)) => return Err(ImportError::TwoSources { folder, xds }),
             (None, None) => return Err(ImportError::NoLimits),
         };

@@ -253,6 +253,49 @@ async fn the_environment_of_envoy_gateway_starts_a_service_that_has_its_limits()
     assert!(without_effect.contains("RUNTIME_ROOT") && !without_effect.contains("XDS"), "{without_effect}");
 }
 
+/// At this level, the log did not say that all hosts can reach the service, that denied requests count, and that its
+/// callers may bring limits.
+#[test]
+fn what_nobody_has_asked_for_is_a_warning() {
+    let store = servers::Server::start(Software::Redis);
+    let pod = Pod::new(store.address());
+    let gateway = Ads::start_tls(&pod.authority.server(pod.folder.root(), "gateway"), &pod.authority);
+    let address = gateway.address.to_string();
+    let other_key = pod.authority.server(pod.folder.root(), "other").key;
+    open_to_all(&other_key);
+    let other_key = other_key.to_str().expect("text");
+    let pod = pod.with(&[
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("CONFIG_GRPC_XDS_SERVER_URL", &address),
+        ("LOG_LEVEL", "warn"),
+    ]);
+    let warnings = |pod: &Pod| {
+        let log = log(pod.start());
+        assert!(!log.contains(" INFO "), "{log}");
+        log
+    };
+    let log = warnings(&pod);
+    for expected in
+        ["every host can reach them", "so denied requests count", "may send limits in descriptors"]
+    {
+        assert!(
+            log.lines().any(|line| line.contains(" WARN ") && line.contains(expected)),
+            "{expected}: {log}"
+        );
+    }
+    // It is the key of the listener too, which has a warning of its own.
+    assert!(!log.contains("can read this secret"), "{log}");
+    let other_certificate = other_key.replace(".key", ".crt");
+    let pod = pod.with(&[
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", &other_certificate),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", other_key),
+        ("TOLLGATE_COUNT_DENIED", "false"),
+    ]);
+    let log = warnings(&pod);
+    assert!(!log.contains("denied requests count"), "{log}");
+    assert!(warns_of_secret(&log, other_key), "{log}");
+}
+
 /// With this variable, envoyproxy/ratelimit is unhealthy until it has a domain, and again without one.
 #[tokio::test]
 async fn a_service_that_needs_domains_is_unhealthy_without_one() {
