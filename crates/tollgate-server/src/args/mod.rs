@@ -156,9 +156,10 @@ pub struct ServeArgs {
 
     /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
     /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files
-    /// of envoyproxy/ratelimit, without FOLDER if its limits come over xDS. The service then uses that system's keys in the store, serves its paths and counts
-    /// denied requests. With Envoy's limits, keys are Tollgate's own and a denial consumes nothing, unless
-    /// `--store-layout envoy-ratelimit` and `--count-denied` are given
+    /// of envoyproxy/ratelimit, without FOLDER if its limits come over xDS. The service then uses that system's keys
+    /// in the store, serves its paths and counts denied requests. With Envoy's limits, keys are Tollgate's own unless
+    /// `--store-layout envoy-ratelimit` is given, and a denial consumes nothing unless `--count-denied` is given or
+    /// limits come over xDS
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
     #[arg(conflicts_with = "key")]
     pub import: Vec<OsString>,
