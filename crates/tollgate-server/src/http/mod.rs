@@ -277,16 +277,23 @@ impl Edge {
             // Only administrators may see what is wrong with the file.
             text += &match self.decider.policies().map(|engine| engine.live().version()) {
                 Some(version) => format!("the policy file {UNUSABLE}: version {version} stays live\n"),
+                None if xds.as_ref().is_some_and(|xds| xds.last_accepted().is_none()) => {
+                    format!("the limits over xDS {UNUSABLE}\n")
+                }
                 None if xds.is_some() => {
                     format!("the limits over xDS {UNUSABLE}: the last valid ones stay live\n")
                 }
                 None => format!("the files of limits {UNUSABLE}: the last valid ones stay live\n"),
             };
         }
-        if let Some(xds) = xds.as_ref().filter(|xds| !xds.is_connected()) {
-            text += match xds.last_accepted() {
-                Some(_) => "the xDS server is not connected: the last limits stay live\n",
-                None => "the xDS server is not connected: without limits, every request is admitted\n",
+        if let Some(xds) = xds {
+            text += match (xds.is_connected(), xds.last_accepted()) {
+                (true, Some(_)) => "",
+                (true, None) => "no limits have arrived over xDS: every request is admitted\n",
+                (false, Some(_)) => "the xDS server is not connected: the last limits stay live\n",
+                (false, None) => {
+                    "the xDS server is not connected: without limits, every request is admitted\n"
+                }
             };
         }
         Ok(text)

@@ -92,8 +92,8 @@ const METRICS: &[Metric] = &[
         "tollgate_policies_in_step",
         "1 if the limits as last read or received are live, 0 if they were invalid or none has arrived yet",
         |snapshot| {
-            let awaits_limits = snapshot.envoy.as_ref().is_some_and(|envoy| envoy.generation.is_none());
-            Some(single(!awaits_limits && snapshot.policies.reloads.as_ref()?.failure().is_none()))
+            let has_none = snapshot.xds.as_ref().is_some_and(|(_, accepted)| accepted.is_none());
+            Some(single(!has_none && snapshot.policies.reloads.as_ref()?.failure().is_none()))
         },
     ),
     gauge(

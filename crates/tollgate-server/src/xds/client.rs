@@ -30,7 +30,7 @@ pub(crate) struct XdsClient {
 /// Why a stream is followed by another.
 struct LostStream {
     reason: String,
-    /// Whether a connection was open.
+    /// Whether the server has kept it open.
     was_open: bool,
     /// Whether the stream has lived for longer than the longest wait.
     was_long: bool,
@@ -100,9 +100,13 @@ impl XdsClient {
             }
         };
         let opened = Stopwatch::start();
-        let _open = OpenNote::new(self.limits.status());
-        let reason = stream::follow(connection, &self.settings, &self.limits).await;
-        LostStream { reason, was_open: true, was_long: opened.elapsed() > self.settings.backoff.max }
+        let mut open = None;
+        let note_open = || {
+            open.get_or_insert_with(|| OpenNote::new(self.limits.status()));
+        };
+        let reason = stream::follow(connection, &self.settings, &self.limits, note_open).await;
+        let was_long = opened.elapsed() > self.settings.backoff.max;
+        LostStream { reason, was_open: open.is_some(), was_long }
     }
 
     fn wait(&self, failures: u32, lost: &LostStream) -> Duration {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -55,6 +56,15 @@ pub(super) enum ConnectError {
     NotHttp2(#[source] hyper::Error),
     #[error("the server has closed the connection")]
     Closed,
+}
+
+/// A call without an answer of gRPC.
+#[derive(Debug, Error)]
+pub(super) enum CallError {
+    #[error("the connection has failed")]
+    Connection(#[source] hyper::Error),
+    #[error("the server answers with {0}, not by gRPC")]
+    NotGrpc(StatusCode),
 }
 
 /// A connection that notes when the server has sent something.
@@ -147,15 +157,24 @@ impl Drop for XdsConnection {
 impl Service<Request<Body>> for XdsConnection {
     type Response = Response<Incoming>;
 
-    type Error = hyper::Error;
+    type Error = CallError;
 
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, hyper::Error>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, CallError>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
-        self.requests.poll_ready(context)
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        self.requests.poll_ready(context).map_err(CallError::Connection)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.requests.send_request(request))
+        let answered = self.requests.send_request(request);
+        Box::pin(async move {
+            let response = answered.await.map_err(CallError::Connection)?;
+            let content_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+            // Other servers' pages would be read as messages.
+            if !content_type.is_some_and(|value| value.starts_with(b"application/grpc")) {
+                return Err(CallError::NotGrpc(response.status()));
+            }
+            Ok(response)
+        })
     }
 }

@@ -57,11 +57,14 @@ struct XdsStream<'a> {
     delayed: Option<(Pin<Box<Sleep>>, DiscoveryRequest)>,
 }
 
-/// Follows the limits over a connection until the stream ends. Returns why it ended.
+/// Follows the limits over a connection until the stream ends. Returns why it ended. `note_open` is called, perhaps again
+/// and again, while the server keeps it open: servers that refuse the call do so at once, and those without limits say
+/// nothing.
 pub(super) async fn follow(
     connection: XdsConnection,
     settings: &XdsSettings,
     limits: &Arc<XdsLimits>,
+    mut note_open: impl FnMut(),
 ) -> String {
     const UNREAD: &str = "the server does not read what it is sent";
     let (requests, receiver) = mpsc::channel(MAX_UNREAD);
@@ -88,13 +91,17 @@ pub(super) async fn follow(
             response = responses.next() => match response {
                 None => return "the server has ended the stream".to_owned(),
                 Some(Err(status)) => return stream.fail(&status),
-                Some(Ok(response)) => stream.answer(response).await,
+                Some(Ok(response)) => {
+                    note_open();
+                    stream.answer(response).await
+                }
             },
             () = delay(&mut stream.delayed) => {
                 let request = stream.delayed.take().map(|(_, request)| request);
                 request.map_or(Ok(()), |request| stream.send(request))
             }
             _ = pulse.tick() => {
+                note_open();
                 // Before it has sent something, it may have other limits.
                 if stream.accepted.is_some() {
                     limits.note_in_step();

@@ -63,6 +63,9 @@ fn the_service_can_start_without_limits_and_admit_everything() {
     // The server comes later.
     let ads = Ads::start_on(&port, None);
     ads.hear();
+    until("it is connected", || server.metric("tollgate_xds_connected") == Some(1.0));
+    let ready = String::from_utf8(server.get("/readyz").body).unwrap();
+    assert!(ready.contains("no limits have arrived over xDS: every request is admitted"), "{ready}");
     ads.publish_valid("1", &[users("shop", 1)]);
     assert_eq!([0; 2].map(|_| ask(&server, "shop", "alice")), [200, 429]);
     server.signal("TERM");
@@ -127,6 +130,28 @@ fn a_server_that_is_silent_is_not_connected() {
     server.signal("TERM");
     let (_, log) = server.wait();
     assert!(log.contains("no connection opened within 10s") && !log.contains("connected to"), "{log}");
+}
+
+/// It counted as connected between its answers, and the log had a line for each.
+#[test]
+fn a_server_without_the_method_is_not_connected() {
+    let folder = Folder::new();
+    let policies = folder.write("p.yaml", "policies: [{ name: all, key: global, quotas: 5/1d }]");
+    let other = Server::start(&["--config", &policies, "--grpc", "127.0.0.1:0"]);
+    let mut command = command(&[("FORCE_START_WITHOUT_INITIAL_CONFIG", "true")]);
+    command.env("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "100ms");
+    command.env("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "200ms");
+    let url = format!("http://{}", other.grpc.expect("an address"));
+    let server = Server::start_by(command, &["--import", "envoy-ratelimit", "--xds", &url]);
+    until("the age of the limits grows", || {
+        assert_eq!(server.metric("tollgate_xds_connected"), Some(0.0));
+        server.metric("tollgate_policies_age_seconds") > Some(2.5)
+    });
+    assert_eq!(server.metric("tollgate_policies_in_step"), Some(0.0), "no limits have arrived");
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("no connection to the xDS server").count(), 1, "{log}");
+    assert!(log.contains("not implemented"), "{log}");
 }
 
 /// Each response reset the waits, so such a server was asked twice a second forever.
