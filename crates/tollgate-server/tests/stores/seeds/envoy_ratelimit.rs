@@ -285,7 +285,7 @@ fn the_live_domains_are_listed_and_unchanged_files_replace_nothing() {
     let server = serve(&[], &["--import", "envoy-ratelimit", path]);
     let live = || server.admin_get("/v1/policies").json();
     let domains = json!([{ "name": "bar", "limits": 0 }, { "name": "shop", "limits": 1 }]);
-    let generation = "fe4ba0ffcd31b149";
+    let generation = "875cffbac6bd137e";
     assert_eq!(
         live(),
         json!({
