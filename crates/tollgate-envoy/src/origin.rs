@@ -73,7 +73,7 @@ impl ValuePlaces {
         Position { file, line: self.steps.len(), column: 1 }
     }
 
-    /// Returns the position of what is one step from this place.
+    /// Adds a place one step below another one, and returns its position.
     pub(crate) fn add(&mut self, from: Position, step: PlaceStep) -> Position {
         self.steps.push(Some((from, step)));
         Position { line: self.steps.len(), ..from }

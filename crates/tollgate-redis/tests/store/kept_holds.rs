@@ -89,8 +89,8 @@ fn a_reset_is_noticed_and_the_charges_are_settled() {
     }
 }
 
-/// A future that is dropped after any number of its polls: whatever the store has done by then, its units are free long
-/// before the hold expires, and what was charged is given back on request.
+/// Drops the future of a reservation after each number of polls. Whatever the store has done by then, the units are free
+/// long before the hold expires, and what was charged is given back on request.
 #[test]
 fn a_reservation_that_is_cancelled_at_any_point_holds_nothing() {
     for (software, gives_back) in

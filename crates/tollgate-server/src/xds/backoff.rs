@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Settings of the waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct XdsBackoff {
-    /// The first wait, and the shortest.
+    /// The first wait. Jitter makes it up to half as long.
     pub(crate) initial: Duration,
     /// The longest wait.
     pub(crate) max: Duration,

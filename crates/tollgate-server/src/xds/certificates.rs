@@ -17,7 +17,7 @@ use crate::observe::with_sources::WithSources;
 /// The protocol of gRPC, which the server may demand in the handshake.
 const HTTP2: &[u8] = b"h2";
 
-/// The pause in the log after a line about files that cannot be used.
+/// The time between two log lines about files that cannot be used.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// Certificates that were read from files.

@@ -12,6 +12,7 @@ use crate::live::cause::Cause;
 use crate::live::record::ReloadState;
 use crate::live::target::Live;
 use crate::metrics::XdsStatus;
+use crate::observe::shortened::shortened;
 use crate::observe::warning_log;
 
 /// The number of problems that a server is told at once.
@@ -65,7 +66,8 @@ impl XdsLimits {
             resources::read(resources, self.same_domain).map_err(reason)
         } else {
             let type_url = Printable(&type_url);
-            Err(shortened(format!("the response has the type `{type_url}`, but `{TYPE_URL}` was requested")))
+            let reason = format!("the response has the type `{type_url}`, but `{TYPE_URL}` was requested");
+            Err(shortened(&reason, MAX_REASON))
         };
         match read {
             Ok(domains) => {
@@ -120,12 +122,5 @@ fn reason(mut problems: Vec<String>) -> String {
     if more > 0 {
         problems.push(format!("and {more} more problem{}", if more == 1 { "" } else { "s" }));
     }
-    shortened(problems.join("\n"))
-}
-
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(MAX_REASON) {
-        None => text,
-        Some((end, _)) => format!("{} ...", text.get(..end).unwrap_or_default()),
-    }
+    shortened(&problems.join("\n"), MAX_REASON)
 }

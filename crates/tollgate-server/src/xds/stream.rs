@@ -26,6 +26,7 @@ use super::messages::envoy::service::discovery::v3::{DiscoveryRequest, Discovery
 use super::messages::google;
 use super::resources::TYPE_URL;
 use super::settings::{XdsNode, XdsSettings};
+use crate::observe::shortened::shortened;
 use crate::observe::with_sources::WithSources;
 
 const METHOD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -236,8 +237,7 @@ fn words(status: &Status) -> String {
     match std::error::Error::source(status) {
         Some(source) => WithSources(source).to_string(),
         None => {
-            let message = Printable(status.message()).to_string();
-            let message: String = message.chars().take(MAX_WORDS).collect();
+            let message = shortened(&Printable(status.message()).to_string(), MAX_WORDS);
             format!("{}: {message}", status.code().description())
         }
     }

@@ -225,7 +225,7 @@ fn expired_units_are_tallied_by_policy_when_the_next_hold_is_decided() {
     assert!(try_reserve(&limiter, two).1.is_some());
     reserve(&limiter, 1);
     clock.advance(Duration::from_secs(30));
-    // Whoever only asks, or asks for none, finds none.
+    // Neither a look nor a hold of 0 units reports expired units.
     assert_eq!(live(&limiter)[0].1, 0);
     let _ = try_reserve(&limiter, AskedHold { units: 0, ..asked(1) });
     assert_eq!(tallied(), [0; 3]);

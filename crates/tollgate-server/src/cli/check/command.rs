@@ -78,8 +78,8 @@ impl CaughtSignals {
         Ok(Self { signals, _catching: catching })
     }
 
-    /// Waits for some last work. A signal that ends a process leaves it a moment only, because whoever sent it waits.
-    /// Returns `None` if that was not enough.
+    /// Waits until this work is done. After a signal that ends a process it waits only a moment longer, because the sender
+    /// waits too. Returns `None` if the work was not done by then.
     pub(super) async fn bound<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         loop {

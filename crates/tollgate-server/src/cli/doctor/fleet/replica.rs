@@ -9,6 +9,7 @@ use super::addresses::ReplicaAddress;
 use super::patience::Patience;
 use crate::cli::client::NO_SERVICE;
 use crate::live::record::UNUSABLE;
+use crate::observe::shortened::shortened;
 
 /// The most characters of a text of a replica that are shown.
 const MAX_SHOWN: usize = 300;
@@ -58,7 +59,7 @@ impl Replica {
             },
             Err(reason) => Err(reason),
         };
-        Self { address, name, answer: answer.map_err(|reason| shortened(&reason)) }
+        Self { address, name, answer: answer.map_err(|reason| shortened(&reason, MAX_SHOWN)) }
     }
 }
 
@@ -77,7 +78,7 @@ impl ReplicaAnswer {
                 let is_behind = text.lines().skip(1).any(|line| line.contains(UNUSABLE));
                 let others = text.lines().filter(|line| *line != "ready" && !line.starts_with("generation "));
                 let remark = others.collect::<Vec<_>>().join("; ");
-                let remark = (!remark.is_empty()).then(|| shortened(&remark));
+                let remark = (!remark.is_empty()).then(|| shortened(&remark, MAX_SHOWN));
                 let generation = Some(generation.ok_or_else(no_generation)?);
                 Ok(Self { generation, is_behind, not_ready: None, remark })
             }
@@ -86,19 +87,11 @@ impl ReplicaAnswer {
                     .map_err(|_| "it is not ready (status 503), and does not say why".to_owned())?;
                 let parse = |generation: String| generation.parse().map_err(|_| no_generation());
                 let generation = body.generation.map(parse).transpose()?;
-                let not_ready = Some(shortened(&body.detail));
+                let not_ready = Some(shortened(&body.detail, MAX_SHOWN));
                 Ok(Self { generation, is_behind: false, not_ready, remark: None })
             }
             status => Err(format!("it answers with status {status}: {NO_SERVICE}")),
         }
-    }
-}
-
-/// Returns the beginning of a long text.
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 
