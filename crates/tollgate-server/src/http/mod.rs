@@ -54,7 +54,7 @@ use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
 use crate::decide::decider::Decider;
 use crate::decide::engine::DecisionEngine;
-use crate::live::record::UNUSABLE;
+use crate::live::record::{NO_LIMITS, UNUSABLE};
 use crate::live::rule_source::RuleSource;
 use crate::metrics::{Metrics, Scrape, XdsStatus};
 use crate::net::body;
@@ -287,13 +287,11 @@ impl Edge {
             };
         }
         if let Some(xds) = xds {
-            text += match (xds.is_connected(), xds.last_accepted()) {
-                (true, Some(_)) => "",
-                (true, None) => "no limits have arrived over xDS: every request is admitted\n",
-                (false, Some(_)) => "the xDS server is not connected: the last limits stay live\n",
-                (false, None) => {
-                    "the xDS server is not connected: without limits, every request is admitted\n"
-                }
+            text += &match (xds.is_connected(), xds.last_accepted()) {
+                (true, Some(_)) => String::new(),
+                (true, None) => format!("no limits have arrived over xDS: {NO_LIMITS}\n"),
+                (false, Some(_)) => "the xDS server is not connected: the last limits stay live\n".to_owned(),
+                (false, None) => format!("the xDS server is not connected: without limits, {NO_LIMITS}\n"),
             };
         }
         Ok(text)

@@ -18,6 +18,9 @@ const MAX_RECORDS: usize = 10;
 /// What `/readyz` answers of a source that is not live, for programs that look for it.
 pub(crate) const UNUSABLE: &str = "cannot be used";
 
+/// What `/readyz` says of a service that has never received limits.
+pub(crate) const NO_LIMITS: &str = "every request is admitted";
+
 /// The outcomes of reloads so far.
 #[derive(Debug)]
 pub(crate) struct ReloadState {

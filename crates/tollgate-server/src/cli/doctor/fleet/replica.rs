@@ -8,7 +8,7 @@ use tollgate_policy::Generation;
 use super::addresses::ReplicaAddress;
 use super::patience::Patience;
 use crate::cli::client::NO_SERVICE;
-use crate::live::record::UNUSABLE;
+use crate::live::record::{NO_LIMITS, UNUSABLE};
 use crate::observe::shortened::shortened;
 
 /// The most characters of a text of a replica that are shown.
@@ -29,7 +29,7 @@ pub(super) struct Replica {
 pub(super) struct ReplicaAnswer {
     /// `None` if it has no limits yet.
     pub(super) generation: Option<Generation>,
-    /// Whether it has limits of before, because it could not use the newest ones.
+    /// Whether it could not use its newest limits, or has started without any.
     pub(super) is_behind: bool,
     /// Why it decides nothing now, if so.
     pub(super) not_ready: Option<String>,
@@ -75,7 +75,8 @@ impl ReplicaAnswer {
                 }
                 let generation = text.lines().find_map(|line| line.strip_prefix("generation ")?.parse().ok());
                 // The first line may have the text of an error.
-                let is_behind = text.lines().skip(1).any(|line| line.contains(UNUSABLE));
+                let is_behind =
+                    text.lines().skip(1).any(|line| line.contains(UNUSABLE) || line.contains(NO_LIMITS));
                 let others = text.lines().filter(|line| *line != "ready" && !line.starts_with("generation "));
                 let remark = others.collect::<Vec<_>>().join("; ");
                 let remark = (!remark.is_empty()).then(|| shortened(&remark, MAX_SHOWN));
@@ -115,11 +116,13 @@ mod tests {
             read(200, "ready; decided by open: cannot be used\nthe file\ngeneration 0123456789abcdef\n"),
             answer(None, Some("ready; decided by open: cannot be used; the file"))
         );
-        let behind = read(
-            200,
-            "ready\nthe policy file cannot be used: version 1 stays live\ngeneration 0123456789abcdef\n",
-        );
-        assert_eq!(behind.map(|answer| (answer.is_behind, answer.not_ready)), Ok((true, None)));
+        for line in [
+            "the policy file cannot be used: version 1 stays live",
+            "no limits have arrived over xDS: every request is admitted",
+        ] {
+            let behind = read(200, &format!("ready\n{line}\ngeneration 0123456789abcdef\n"));
+            assert_eq!(behind.map(|answer| (answer.is_behind, answer.not_ready)), Ok((true, None)), "{line}");
+        }
         let problem = r#"{"detail": "it stops", "generation": "0123456789abcdef"}"#;
         assert_eq!(read(503, problem), answer(Some("it stops"), None));
         let without = ReplicaAnswer {
