@@ -1,0 +1,129 @@
+/**
+ * Requests over `node:http`, for Node, Deno and Bun, with TLS and unix sockets.
+ *
+ * The `fetch` of Node does not fit: it sends a POST again if a kept connection breaks after the request was sent, and
+ * after status 421; it opens any number of connections; and it closes idle ones after 4 s. `node:http` sends a request
+ * once.
+ */
+import { randomBytes } from "node:crypto";
+import * as http from "node:http";
+import * as https from "node:https";
+
+import { Failure } from "./failure.js";
+import { longestBody, longestIdle, type Reply, type Transport, type TransportSettings } from "./transport.js";
+
+/** Returns 128 random bits in hexadecimal. */
+export function randomId(): string {
+  return randomBytes(16).toString("hex");
+}
+
+/** Returns a transport over `node:http` or `node:https`. */
+export function openTransport(settings: TransportSettings): Transport {
+  return new NodeTransport(settings);
+}
+
+/** After this time, the event loop may not know yet that the service has closed an idle connection, in milliseconds. */
+const turnEvery = 1;
+
+class NodeTransport implements Transport {
+  readonly #agent: http.Agent;
+  readonly #request: typeof http.request;
+  readonly #target: http.RequestOptions;
+  #turnedAt = -Infinity;
+
+  constructor({ address, maxConnections }: TransportSettings) {
+    const secure = address.kind === "web" && address.url.protocol === "https:";
+    const options = { keepAlive: true, maxSockets: maxConnections, maxFreeSockets: maxConnections, timeout: longestIdle };
+    this.#agent = secure ? new https.Agent(options) : new http.Agent(options);
+    this.#request = secure ? https.request : http.request;
+    if (address.kind === "unix") {
+      this.#target = { socketPath: address.path, host: "localhost" };
+    } else {
+      const { hostname, port } = address.url;
+      // In a URL, an IPv6 address is in brackets; a socket takes it without.
+      this.#target = { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? (secure ? 443 : 80) : Number(port) };
+    }
+  }
+
+  async send(path: string, headers: Record<string, string>, body: string, ms: number): Promise<Reply> {
+    const started = performance.now();
+    if (this.#idleSockets().length > 0 && started - this.#turnedAt > turnEvery) {
+      await turn();
+      this.#turnedAt = performance.now();
+      for (const socket of this.#idleSockets()) if (socket.readableEnded || !socket.writable) socket.destroy();
+    }
+    return this.#exchange(path, headers, body, ms - (performance.now() - started));
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #idleSockets() {
+    return Object.values(this.#agent.freeSockets).flatMap((sockets) => sockets ?? []);
+  }
+
+  #exchange(path: string, headers: Record<string, string>, body: string, ms: number): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const request = this.#request({
+        ...this.#target,
+        agent: this.#agent,
+        method: "POST",
+        path,
+        headers: { ...headers, "Content-Length": Buffer.byteLength(body) },
+      });
+      let done = false;
+      const fail = (failure: Failure) => {
+        // A request closes after its answer too; its connection is kept.
+        if (done) return;
+        done = true;
+        clearTimeout(timer);
+        reject(failure);
+        request.destroy();
+      };
+      const timer = setTimeout(() => fail(new Failure("timeout", "no whole answer within the timeout")), ms);
+      request.on("error", (error: NodeJS.ErrnoException) => {
+        // What llhttp cannot parse is no HTTP.
+        fail(new Failure(error.code?.startsWith("HPE_") ? "invalid" : "connection", causeOf(error)));
+      });
+      // Also after an answer that ends in the middle, or that switches protocols.
+      request.on("close", () => fail(new Failure("connection", "the connection closed before the answer was whole")));
+      request.on("response", (response) => {
+        const chunks: Buffer[] = [];
+        let length = 0;
+        response.on("data", (chunk: Buffer) => {
+          length += chunk.length;
+          if (length > longestBody) fail(new Failure("invalid", "the answer has more than 1 MiB"));
+          else chunks.push(chunk);
+        });
+        response.on("error", (error) => fail(new Failure("connection", causeOf(error))));
+        response.on("end", () => {
+          if (done || !response.complete) return;
+          done = true;
+          clearTimeout(timer);
+          resolve({ status: response.statusCode ?? 0, headers: pairs(response.rawHeaders), body: Buffer.concat(chunks).toString() });
+        });
+      });
+      request.end(body);
+    });
+  }
+}
+
+/**
+ * Waits until the event loop has looked at its sockets once.
+ *
+ * The first callback may still run before it looks; the second runs after it.
+ */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+}
+
+function* pairs(raw: readonly string[]): Iterable<readonly [string, string]> {
+  for (let at = 0; at + 1 < raw.length; at += 2) yield [raw[at]!, raw[at + 1]!];
+}
+
+/** Returns the error's text; an error about several addresses has its text in its parts. */
+function causeOf(error: Error): string {
+  const parts = error instanceof AggregateError ? error.errors : [];
+  return error.message || parts.map((part) => (part as Error).message).join(", ") || error.name;
+}
