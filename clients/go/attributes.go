@@ -1,0 +1,81 @@
+package tollgate
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Attributes describe a request. Each value is a string, a bool or a []string; the policies of the service say which of
+// them matter. The attribute "action" is taken: it is the name of the check.
+type Attributes map[string]any
+
+const (
+	action      = "action"
+	maxCost     = 1<<32 - 1
+	maxUnits    = 1000
+	maxNameSize = 1024
+)
+
+// named returns a copy of the attributes with the name of the check.
+func (a Attributes) named(name string) (Attributes, error) {
+	if name == "" {
+		return nil, errors.New("tollgate: the name of a check is empty")
+	}
+	if len(name) > maxNameSize || !utf8.ValidString(name) {
+		return nil, fmt.Errorf("tollgate: the name of a check is not UTF-8 of at most %d bytes", maxNameSize)
+	}
+	if _, taken := a[action]; taken {
+		return nil, errors.New(`tollgate: the attribute "action" is the name of the check, and cannot be given`)
+	}
+	if err := a.valid(); err != nil {
+		return nil, err
+	}
+	all := make(Attributes, len(a)+1)
+	for attribute, value := range a {
+		all[attribute] = value
+	}
+	all[action] = name
+	return all, nil
+}
+
+func (a Attributes) valid() error {
+	for attribute, value := range a {
+		if attribute == "" {
+			return errors.New("tollgate: an attribute has an empty name")
+		}
+		if !utf8.ValidString(attribute) {
+			return fmt.Errorf("tollgate: the name of the attribute %q is not UTF-8", attribute)
+		}
+		switch value := value.(type) {
+		case bool:
+		case string:
+			if !utf8.ValidString(value) {
+				return fmt.Errorf("tollgate: the attribute %q is not UTF-8", attribute)
+			}
+		case []string:
+			for _, element := range value {
+				if !utf8.ValidString(element) {
+					return fmt.Errorf("tollgate: an element of the attribute %q is not UTF-8", attribute)
+				}
+			}
+		default:
+			return fmt.Errorf("tollgate: the attribute %q is a %T, not a string, a bool or a []string", attribute, value)
+		}
+	}
+	return nil
+}
+
+// texts are the values that no log may show.
+func (a Attributes) texts() []string {
+	var texts []string
+	for _, value := range a {
+		switch value := value.(type) {
+		case string:
+			texts = append(texts, value)
+		case []string:
+			texts = append(texts, value...)
+		}
+	}
+	return texts
+}

@@ -1,0 +1,288 @@
+package tollgate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Operation is what a count does with its counter.
+type Operation string
+
+const (
+	// OperationAdd counts the cost, also past the limit. It is the default.
+	OperationAdd Operation = "add"
+	// OperationSubtract gives back at most what is used in the open window.
+	OperationSubtract Operation = "subtract"
+	// OperationGet changes nothing.
+	OperationGet Operation = "get"
+	// OperationSet sets what is used.
+	OperationSet Operation = "set"
+	// OperationReset forgets the counter.
+	OperationReset Operation = "reset"
+)
+
+// A batch of counts has at most this many.
+const maxBatch = 100
+
+// CountRequest is a count under limits of the caller, for which the service runs with --caller-quotas. The key is all
+// attributes together.
+type CountRequest struct {
+	// Policy is the name under which the counters are kept.
+	Policy string
+	// Attributes are the key.
+	Attributes Attributes
+	// Quotas are 1 to 8 limits, such as "5/1m@first_hit". Give these or Window.
+	Quotas []string
+	// Window is a window without a limit, such as "1m@first_hit". Give this or Quotas.
+	Window string
+	// Operation is OperationAdd by default.
+	Operation Operation
+	// Cost is from 0 to 2^32-1, and 1 if it is absent. For add, subtract and get.
+	Cost Optional[int64]
+	// Used is the new count; only for OperationSet.
+	Used Optional[int64]
+	// OnStoreFailure is what add and get answer during an outage of the store, and if the service does not answer.
+	// Default: what the client does for the policy's name.
+	OnStoreFailure Optional[OnFailure]
+}
+
+// Count is the state of a counter after a count.
+type Count struct {
+	// Allowed is used <= limit for add, and whether the cost would fit for get. It is absent for a bare window and for
+	// other operations, unless the client answered by itself.
+	Allowed Optional[bool]
+	// Policy is the owner of the counter, NAME:caller.
+	Policy string
+	// Quota decided; with a bare window, Series was counted.
+	Quota, Series string
+	// The figures are absent during an outage. With a bare window, there is only Used.
+	Limit, Used, Remaining Optional[int64]
+	// ResetAfter is the time until the window ends.
+	ResetAfter Optional[time.Duration]
+	// RetryAfter is the time to wait, if not allowed.
+	RetryAfter Optional[time.Duration]
+	// Start and End are the window that was counted; zero if there is none.
+	Start, End time.Time
+	// Source says where the answer came from.
+	Source Source
+	// Failure is the kind of the failure if the service did not answer, and empty otherwise.
+	Failure FailureKind
+	// Quotas are the states of all quotas, if there are several.
+	Quotas []Count
+	// Raw is the answer of the service as it came, in JSON.
+	Raw json.RawMessage
+}
+
+type countBody struct {
+	Policy         string     `json:"policy"`
+	Attributes     Attributes `json:"attributes"`
+	Quotas         []string   `json:"quotas,omitempty"`
+	Window         string     `json:"window,omitempty"`
+	Operation      Operation  `json:"operation,omitempty"`
+	Cost           *int64     `json:"cost,omitempty"`
+	Used           *int64     `json:"used,omitempty"`
+	OnStoreFailure string     `json:"on_store_failure,omitempty"`
+}
+
+type countReply struct {
+	Allowed    *bool   `json:"allowed"`
+	Policy     *string `json:"policy"`
+	Quota      *string `json:"quota"`
+	Series     *string `json:"series"`
+	Limit      *int64  `json:"limit"`
+	Used       *int64  `json:"used"`
+	Remaining  *int64  `json:"remaining"`
+	ResetAfter *int64  `json:"reset_after_ms"`
+	RetryAfter *int64  `json:"retry_after_ms"`
+	Window     *struct {
+		Start int64 `json:"start"`
+		End   int64 `json:"end"`
+	} `json:"window"`
+	Source *Source      `json:"source"`
+	Quotas []countReply `json:"quotas"`
+}
+
+// Count counts under the caller's own limits or window, in one step that is exact over all processes. The service needs
+// --caller-quotas and, with tokens, the scope count.
+//
+// Without an answer, add and get under quotas are allowed or not as OnStoreFailure says, and Failure says why.
+//
+// # Errors
+//
+// If the request is wrong, or if ctx was cancelled.
+func (c *Client) Count(ctx context.Context, counted CountRequest) (Count, error) {
+	body, onFailure, err := c.countBody(counted)
+	if err != nil {
+		return Count{}, err
+	}
+	var reply countReply
+	asked := request{path: "/v1/count", body: body, attributes: counted.Attributes}
+	got, failed, err := exchange(ctx, c, asked, &reply, isCount)
+	if err != nil {
+		return Count{}, err
+	}
+	if failed != nil {
+		return unanswered(counted, onFailure, failed.kind), nil
+	}
+	return reply.count(got.body), nil
+}
+
+// CountAll does up to 100 counts in one request, each by itself and in no particular order.
+//
+// # Errors
+//
+// As for [Client.Count], and if there are none or too many.
+func (c *Client) CountAll(ctx context.Context, counted []CountRequest) ([]Count, error) {
+	if len(counted) == 0 || len(counted) > maxBatch {
+		return nil, fmt.Errorf("tollgate: a batch has %d counts, not from 1 to %d", len(counted), maxBatch)
+	}
+	bodies := make([]*countBody, len(counted))
+	onFailure := make([]OnFailure, len(counted))
+	attributes := Attributes{}
+	for index, one := range counted {
+		var err error
+		if bodies[index], onFailure[index], err = c.countBody(one); err != nil {
+			return nil, fmt.Errorf("%w (in request %d of the batch)", err, index)
+		}
+		attributes[fmt.Sprint(index)] = one.Attributes.texts()
+	}
+	var reply struct {
+		Counts []json.RawMessage `json:"counts"`
+	}
+	asked := request{path: "/v1/count/batch", body: map[string]any{"requests": bodies}, attributes: attributes}
+	complete := func(reply *struct {
+		Counts []json.RawMessage `json:"counts"`
+	}) bool {
+		return len(reply.Counts) == len(counted)
+	}
+	_, failed, err := exchange(ctx, c, asked, &reply, complete)
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]Count, len(counted))
+	for index := range counted {
+		if failed != nil {
+			counts[index] = unanswered(counted[index], onFailure[index], failed.kind)
+			continue
+		}
+		counts[index] = c.entry(counted[index], onFailure[index], reply.Counts[index])
+	}
+	return counts, nil
+}
+
+// entry reads one of several answers: a count, or a problem, which has a status of its own.
+func (c *Client) entry(counted CountRequest, onFailure OnFailure, raw json.RawMessage) Count {
+	var status struct {
+		Status int `json:"status"`
+	}
+	_ = json.Unmarshal(raw, &status)
+	var reply countReply
+	failed := decode(answer{status: status.Status, body: raw}, &reply, isCount)
+	if failed == nil {
+		return reply.count(raw)
+	}
+	failed.detail = masked(failed.detail, append(counted.Attributes.texts(), c.token))
+	c.failures.add(*failed)
+	return unanswered(counted, onFailure, failed.kind)
+}
+
+func (c *Client) countBody(counted CountRequest) (*countBody, OnFailure, error) {
+	if counted.Policy == "" || len(counted.Policy) > maxNameSize || !utf8.ValidString(counted.Policy) {
+		return nil, Open, fmt.Errorf("tollgate: the policy of a count is not UTF-8 of 1 to %d bytes", maxNameSize)
+	}
+	if err := counted.Attributes.valid(); err != nil {
+		return nil, Open, err
+	}
+	if (len(counted.Quotas) == 0) == (counted.Window == "") {
+		return nil, Open, errors.New("tollgate: a count needs either Quotas or a Window")
+	}
+	body := countBody{
+		Policy:     counted.Policy,
+		Attributes: counted.Attributes,
+		Quotas:     counted.Quotas,
+		Window:     counted.Window,
+	}
+	if body.Attributes == nil {
+		body.Attributes = Attributes{}
+	}
+	takesCost := false
+	switch counted.Operation {
+	case "", OperationAdd:
+		takesCost = true
+	case OperationSubtract, OperationGet:
+		takesCost, body.Operation = true, counted.Operation
+	case OperationSet, OperationReset:
+		body.Operation = counted.Operation
+	default:
+		return nil, Open, fmt.Errorf("tollgate: there is no operation %q of counts", counted.Operation)
+	}
+	if units, given := counted.Cost.Get(); given {
+		var err error
+		if !takesCost {
+			return nil, Open, fmt.Errorf("tollgate: the operation %q takes no cost", counted.Operation)
+		}
+		if body.Cost, err = sentCost(units); err != nil {
+			return nil, Open, err
+		}
+	}
+	used, given := counted.Used.Get()
+	if given != (counted.Operation == OperationSet) || used < 0 {
+		return nil, Open, errors.New("tollgate: Used is for the operation set alone, which needs it, and at least 0")
+	}
+	if given {
+		body.Used = &used
+	}
+	onFailure := counted.OnStoreFailure.Or(c.onFailureOf(counted.Policy))
+	if err := onFailure.valid(); err != nil {
+		return nil, Open, err
+	}
+	if onFailure == Closed && counted.asks() {
+		body.OnStoreFailure = "closed"
+	}
+	return &body, onFailure, nil
+}
+
+// asks says whether the operation has an answer to give during an outage.
+func (r CountRequest) asks() bool {
+	return r.Operation == "" || r.Operation == OperationAdd || r.Operation == OperationGet
+}
+
+// isCount tells a count from a problem, which has no policy.
+func isCount(reply *countReply) bool {
+	return reply.Policy != nil
+}
+
+func unanswered(counted CountRequest, onFailure OnFailure, kind FailureKind) Count {
+	count := Count{Source: SourceClient, Failure: kind}
+	if counted.asks() && counted.Window == "" {
+		count.Allowed = Some(onFailure == Open)
+	}
+	return count
+}
+
+func (r *countReply) count(raw []byte) Count {
+	count := Count{
+		Allowed:    optional(r.Allowed),
+		Policy:     text(r.Policy),
+		Quota:      text(r.Quota),
+		Series:     text(r.Series),
+		Limit:      optional(r.Limit),
+		Used:       optional(r.Used),
+		Remaining:  optional(r.Remaining),
+		ResetAfter: milliseconds(r.ResetAfter),
+		RetryAfter: milliseconds(r.RetryAfter),
+		Source:     text(r.Source),
+		Raw:        raw,
+	}
+	if r.Window != nil {
+		count.Start, count.End = time.UnixMilli(r.Window.Start), time.UnixMilli(r.Window.End)
+	}
+	for index := range r.Quotas {
+		count.Quotas = append(count.Quotas, r.Quotas[index].count(nil))
+	}
+	return count
+}

@@ -1,0 +1,181 @@
+package tollgate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+const (
+	maxAnswer = 1 << 20
+	// How often a request with the id of a hold is sent again after its connection broke.
+	maxRepeats = 2
+)
+
+// request is a call of the service.
+type request struct {
+	path string
+	body any
+	// The service recognizes a repeat, by the id of a hold.
+	repeatable bool
+	// What no line of a log may show.
+	attributes Attributes
+	hold       string
+}
+
+// answer is what the service sent.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// exchange asks the service and decodes its answer into reply. It returns the failure if there is no such answer; it
+// returns an error if the call is wrong, or if ctx was cancelled by the caller.
+func exchange[T any](ctx context.Context, c *Client, asked request, reply *T, whole func(*T) bool) (answer, *failure, error) {
+	if err := ctx.Err(); err != nil {
+		return answer{}, nil, err
+	}
+	body, err := json.Marshal(asked.body)
+	if err != nil {
+		return answer{}, nil, fmt.Errorf("tollgate: %w", err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	var got answer
+	var failed *failure
+	for sent := 0; ; sent++ {
+		got, failed = c.send(bounded, asked.path, body)
+		if failed == nil {
+			failed = decode(got, reply, whole)
+			break
+		}
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return answer{}, nil, ctx.Err()
+		}
+		if bounded.Err() != nil {
+			failed = &failure{kind: FailureTimeout, detail: "no whole answer within the timeout"}
+			break
+		}
+		broken := failed.kind == FailureConnection && !failed.unsent
+		if !asked.repeatable || !broken || sent == maxRepeats {
+			break
+		}
+	}
+	if failed != nil {
+		failed.detail = masked(failed.detail, append(asked.attributes.texts(), asked.hold, c.token))
+		c.failures.add(*failed)
+	}
+	return got, failed, nil
+}
+
+// send sends a request once. The transport sends it again only if nothing of it was written: it is a POST without an
+// Idempotency-Key.
+func (c *Client) send(ctx context.Context, path string, body []byte) (answer, *failure) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, &failure{kind: FailureRefused, detail: "the request cannot be made", unsent: true}
+	}
+	request.Header = http.Header{
+		"Content-Type": {"application/json"},
+		"User-Agent":   {"tollgate-go/" + Version},
+	}
+	if c.token != "" {
+		request.Header["Authorization"] = []string{"Bearer " + c.token}
+	}
+	c.trace(ctx, request.Header)
+	// A round trip follows no redirect and keeps no cookie.
+	response, err := c.transport.RoundTrip(request)
+	if err != nil {
+		return answer{}, failureOfTrip(err)
+	}
+	defer response.Body.Close()
+	if response.ContentLength > maxAnswer {
+		return answer{}, tooLong()
+	}
+	read, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if len(read) > maxAnswer {
+		return answer{}, tooLong()
+	}
+	if err != nil {
+		return answer{}, failureOfBody(err)
+	}
+	return answer{status: response.StatusCode, header: response.Header, body: read}, nil
+}
+
+func tooLong() *failure {
+	return &failure{kind: FailureInvalid, detail: "the answer is longer than 1 MiB"}
+}
+
+// failureOfTrip tells bytes that are no HTTP from connections that broke. The errors of net/http for such bytes have no
+// types, but they name what is wrong; their text may repeat the bytes, so it goes into no log.
+func failureOfTrip(err error) *failure {
+	var operation *net.OpError
+	if errors.As(err, &operation) && operation.Op == "dial" {
+		return &failure{kind: FailureConnection, detail: err.Error(), unsent: true}
+	}
+	var protocol textproto.ProtocolError
+	if errors.As(err, &protocol) {
+		return &failure{kind: FailureInvalid, detail: "the answer is no HTTP"}
+	}
+	for _, sign := range []string{
+		"malformed", "headers exceeded", "Content-Length", "transfer encoding", "invalid header", "HTTP response to HTTPS",
+		"too many 1xx", "unsupported",
+	} {
+		if strings.Contains(err.Error(), sign) {
+			return &failure{kind: FailureInvalid, detail: "the answer is no HTTP"}
+		}
+	}
+	return &failure{kind: FailureConnection, detail: "the connection broke: " + err.Error()}
+}
+
+func failureOfBody(err error) *failure {
+	var network net.Error
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.As(err, &network) {
+		return &failure{kind: FailureConnection, detail: "the connection broke within the answer"}
+	}
+	return &failure{kind: FailureInvalid, detail: "the body of the answer is no HTTP"}
+}
+
+// decode reads an answer that is whole. Without that, the status tells the kind of the failure.
+func decode[T any](got answer, reply *T, whole func(*T) bool) *failure {
+	if err := json.Unmarshal(got.body, reply); err == nil && whole(reply) {
+		return nil
+	}
+	switch {
+	case got.status >= 500:
+		failed := problem(got)
+		failed.kind = FailureUnavailable
+		return failed
+	case got.status >= 300:
+		failed := problem(got)
+		failed.kind = FailureRefused
+		return failed
+	default:
+		return &failure{kind: FailureInvalid, detail: fmt.Sprintf("status %d without an answer of the service", got.status)}
+	}
+}
+
+// problem is what the service says is wrong.
+func problem(got answer) *failure {
+	var body struct {
+		Detail string `json:"detail"`
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(got.body, &body); err != nil {
+		return &failure{detail: fmt.Sprintf("status %d", got.status)}
+	}
+	failed := failure{detail: fmt.Sprintf("status %d: %s", got.status, body.Detail)}
+	switch body.Reason {
+	case "store_unavailable", "outcome_unknown", "store_full":
+		failed.closed = got.status == http.StatusServiceUnavailable
+	}
+	return &failed
+}

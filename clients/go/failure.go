@@ -1,0 +1,175 @@
+package tollgate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+)
+
+// FailureKind says why a call had no answer of the service.
+type FailureKind string
+
+const (
+	// FailureTimeout is no whole answer within the timeout.
+	FailureTimeout FailureKind = "timeout"
+	// FailureConnection is no connection, or one that broke before the answer was whole.
+	FailureConnection FailureKind = "connection"
+	// FailureUnavailable is a status of 500 or above without a decision.
+	FailureUnavailable FailureKind = "unavailable"
+	// FailureRefused is another status without a decision: the request or the configuration is wrong.
+	FailureRefused FailureKind = "refused"
+	// FailureInvalid are bytes that are no answer of the service, or too many of them.
+	FailureInvalid FailureKind = "invalid"
+)
+
+var failureKinds = [...]FailureKind{
+	FailureTimeout, FailureConnection, FailureUnavailable, FailureRefused, FailureInvalid,
+}
+
+// A detail is for one line of a log.
+const maxDetail = 300
+
+// failure is a call without an answer.
+type failure struct {
+	kind   FailureKind
+	detail string
+	// Nothing of the request was sent, because there was no connection.
+	unsent bool
+	// The service refused because of its store, so the call is denied whatever the caller has said.
+	closed bool
+}
+
+// failures counts calls without an answer, and logs them once a minute.
+type failures struct {
+	logger *slog.Logger
+	every  time.Duration
+
+	mutex    sync.Mutex
+	total    [len(failureKinds)]uint64
+	unlogged [len(failureKinds)]uint64
+	last     failure
+	lastLine time.Time
+	timer    *time.Timer
+}
+
+// add counts a failure. The first one is logged at once, further ones together at the end of the minute.
+func (f *failures) add(failed failure) {
+	f.mutex.Lock()
+	for index, kind := range failureKinds {
+		if kind == failed.kind {
+			f.total[index]++
+			f.unlogged[index]++
+		}
+	}
+	f.last = failed
+	wait := f.every - time.Since(f.lastLine)
+	if !f.lastLine.IsZero() && wait > 0 {
+		if f.timer == nil {
+			f.timer = time.AfterFunc(wait, f.flush)
+		}
+		f.mutex.Unlock()
+		return
+	}
+	f.mutex.Unlock()
+	f.flush()
+}
+
+// flush logs the failures that no line has named yet.
+func (f *failures) flush() {
+	f.mutex.Lock()
+	if f.timer != nil {
+		f.timer.Stop()
+		f.timer = nil
+	}
+	unlogged, last := f.unlogged, f.last
+	f.unlogged = [len(failureKinds)]uint64{}
+	var calls uint64
+	for _, count := range unlogged {
+		calls += count
+	}
+	if calls > 0 {
+		f.lastLine = time.Now()
+	}
+	f.mutex.Unlock()
+	if calls == 0 {
+		return
+	}
+	fields := []slog.Attr{slog.Uint64("calls", calls)}
+	for index, kind := range failureKinds {
+		if unlogged[index] > 0 {
+			fields = append(fields, slog.Uint64(string(kind), unlogged[index]))
+		}
+	}
+	fields = append(fields, slog.String("last", fmt.Sprintf("%s: %s", last.kind, last.detail)))
+	f.logger.LogAttrs(context.Background(), slog.LevelWarn, "tollgate: calls had no answer of the service", fields...)
+}
+
+func (f *failures) counts() map[FailureKind]uint64 {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	counts := map[FailureKind]uint64{}
+	for index, kind := range failureKinds {
+		if f.total[index] > 0 {
+			counts[kind] = f.total[index]
+		}
+	}
+	return counts
+}
+
+// masked makes a detail fit for a log: short, on one line, and without the values of attributes and the token.
+func masked(detail string, secrets []string) string {
+	for _, secret := range secrets {
+		detail = maskWord(detail, secret)
+	}
+	detail = strings.Map(func(char rune) rune {
+		if unicode.IsControl(char) {
+			return ' '
+		}
+		return char
+	}, strings.ToValidUTF8(detail, "?"))
+	if len(detail) > maxDetail {
+		detail = strings.ToValidUTF8(detail[:maxDetail], "") + "..."
+	}
+	return detail
+}
+
+// maskWord replaces a value where it stands as a word of its own: inside of longer words, a short value such as "a" is
+// part of the text.
+func maskWord(detail, value string) string {
+	if value == "" {
+		return detail
+	}
+	var out strings.Builder
+	for {
+		at := strings.Index(detail, value)
+		if at < 0 {
+			out.WriteString(detail)
+			return out.String()
+		}
+		before, after := detail[:at], detail[at+len(value):]
+		inner := len(value) < 4 && (endsInWord(before) || beginsWithWord(after))
+		out.WriteString(before)
+		if inner {
+			out.WriteString(value)
+		} else {
+			out.WriteString("***")
+		}
+		detail = after
+	}
+}
+
+func endsInWord(text string) bool {
+	return text != "" && isWordByte(text[len(text)-1])
+}
+
+func beginsWithWord(text string) bool {
+	return text != "" && isWordByte(text[0])
+}
+
+func isWordByte(char byte) bool {
+	return char >= '0' && char <= '9' || char >= 'A' && char <= 'Z' || char >= 'a' && char <= 'z' || char >= 0x80
+}

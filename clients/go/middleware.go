@@ -1,0 +1,255 @@
+package tollgate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The service refuses attributes of more than 1,024 bytes, and what it refuses is admitted by clients that are open. So
+// a client must not choose a longer key: above this length, its digest is sent.
+const maxKey = 256
+
+// KeyFunc returns what a request is counted by, such as the id of its user. The key functions of httprate have this
+// type. An error or an empty key is a mistake of the app, and the request is answered 500: it cannot be counted.
+type KeyFunc func(*http.Request) (string, error)
+
+// LimitOption is an option of [Client.Middleware] and [Client.Limiter].
+type LimitOption func(*Limiter)
+
+// By counts requests by a key, which is sent as this attribute. Policies name it in their key. Give several to send
+// several attributes. Without one, requests are counted [ByIP].
+func By(attribute string, key KeyFunc) LimitOption {
+	return func(l *Limiter) { l.keys = append(l.keys, limitKey{attribute: attribute, key: key}) }
+}
+
+// ByKey counts requests by a key, which is sent as the attribute "key".
+func ByKey(key KeyFunc) LimitOption {
+	return By("key", key)
+}
+
+// ByIP counts requests by the address of the connection, which is sent as the attribute "ip". The service counts an IPv6
+// /64 as one client. Behind a proxy, this is the proxy: use [By] with a function that reads the header which your proxy
+// sets.
+func ByIP() LimitOption {
+	return By("ip", func(r *http.Request) (string, error) {
+		peer, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil {
+			return "", fmt.Errorf("the connection has no IP address")
+		}
+		return peer.Addr().Unmap().WithZone("").String(), nil
+	})
+}
+
+// Named gives all requests this name. Without it, the name is the template of the route, such as "GET /items/{id}", and
+// the middleware has to be around the handler of a route.
+func Named(name string) LimitOption {
+	return func(l *Limiter) { l.name = func(*http.Request) string { return name } }
+}
+
+// NamedBy takes the name from a function of the request. It must return names that you wrote, and never a path: each new
+// name starts new counters.
+func NamedBy(name func(*http.Request) string) LimitOption {
+	return func(l *Limiter) { l.name = name }
+}
+
+// CostOf takes the cost from a function of the request. Default: 1.
+func CostOf(cost func(*http.Request) int64) LimitOption {
+	return func(l *Limiter) { l.cost = cost }
+}
+
+// Headers passes the limit headers of the service's answer on, also on admitted requests. The policy chooses their
+// format.
+func Headers() LimitOption {
+	return func(l *Limiter) { l.headers = true }
+}
+
+// Denied answers denied requests in your own way. Retry-After, Cache-Control and the limit headers are set before.
+// status is what the middleware would answer.
+func Denied(answer func(w http.ResponseWriter, r *http.Request, decision Decision, status int)) LimitOption {
+	return func(l *Limiter) { l.denied = answer }
+}
+
+// Limiter decides about requests of a server. [Client.Middleware] is a Limiter in front of a handler; use it directly
+// where a framework has no [net/http.Handler].
+type Limiter struct {
+	client  *Client
+	keys    []limitKey
+	name    func(*http.Request) string
+	cost    func(*http.Request) int64
+	headers bool
+	denied  func(http.ResponseWriter, *http.Request, Decision, int)
+}
+
+type limitKey struct {
+	attribute string
+	key       KeyFunc
+}
+
+// Middleware checks each request, and answers those that are denied: 429 and a problem (RFC 9457) with Retry-After, or
+// 503 if the client denies because the service does not answer.
+//
+//	limit := tg.Middleware(tollgate.Named("search"), tollgate.ByIP(), tollgate.Headers())
+//	http.Handle("GET /search", limit(search))
+//
+// The policies decide which attributes count, and so whether the requests of all clients are counted together.
+func (c *Client) Middleware(options ...LimitOption) func(http.Handler) http.Handler {
+	limiter := c.Limiter(options...)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if limiter.Admit(w, r, r.Pattern) {
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+// Limiter returns what decides inside of a middleware.
+func (c *Client) Limiter(options ...LimitOption) *Limiter {
+	limiter := &Limiter{client: c, denied: WriteDenial}
+	for _, option := range options {
+		option(limiter)
+	}
+	if len(limiter.keys) == 0 {
+		ByIP()(limiter)
+	}
+	return limiter
+}
+
+// Admit says whether a request may pass. If not, it has written the answer. route is the template of the matched route,
+// which names the check if no option does.
+func (l *Limiter) Admit(w http.ResponseWriter, r *http.Request, route string) bool {
+	name := route
+	if l.name != nil {
+		name = l.name(r)
+	}
+	if name == "" {
+		l.wrong(w, r, errors.New("the request has no name: use tollgate.Named, or put the middleware around the handler of a route"))
+		return false
+	}
+	attributes := make(Attributes, len(l.keys))
+	for _, from := range l.keys {
+		key, err := from.key(r)
+		if err != nil || key == "" {
+			// The error may have the key in it.
+			l.wrong(w, r, fmt.Errorf("there is no key for the attribute %q", from.attribute))
+			return false
+		}
+		attributes[from.attribute] = bounded(key)
+	}
+	var options []CheckOption
+	if l.cost != nil {
+		options = append(options, Cost(l.cost(r)))
+	}
+	decision, err := l.client.Check(withTraceOf(r), name, attributes, options...)
+	if err != nil {
+		l.wrong(w, r, err)
+		return false
+	}
+	if l.headers {
+		maps.Copy(w.Header(), decision.Header)
+	}
+	if decision.Allowed {
+		return true
+	}
+	status := denialStatus(decision)
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	if wait, ok := retryAfter(decision); ok {
+		header.Set("Retry-After", strconv.FormatInt(wait, 10))
+	} else {
+		header.Del("Retry-After")
+	}
+	l.denied(w, r, decision, status)
+	return false
+}
+
+// wrong answers a request that cannot be checked: its client is gone, or the app is wrong.
+func (l *Limiter) wrong(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		writeProblem(w, http.StatusServiceUnavailable, "", "the request was cancelled")
+		return
+	}
+	l.client.failures.logger.ErrorContext(r.Context(), "tollgate: a request cannot be checked, and is answered 500",
+		slog.String("error", err.Error()))
+	writeProblem(w, http.StatusInternalServerError, "", "the request cannot be checked against its limits")
+}
+
+// WriteDenial answers with a problem (RFC 9457), as the middleware does by default.
+func WriteDenial(w http.ResponseWriter, _ *http.Request, decision Decision, status int) {
+	kind, detail := "", "the service that counts requests does not answer"
+	if decision.Failure == "" {
+		kind, detail = "https://iana.org/assignments/http-problem-types#quota-exceeded", "the limit is used up"
+		if wait, ok := retryAfter(decision); ok {
+			detail += "; retry in " + strconv.FormatInt(wait, 10) + " s"
+		}
+	}
+	writeProblem(w, status, kind, detail)
+}
+
+func writeProblem(w http.ResponseWriter, status int, kind, detail string) {
+	title := "Quota exceeded"
+	if kind == "" {
+		kind, title = "about:blank", http.StatusText(status)
+	}
+	body, _ := json.Marshal(struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}{kind, title, status, detail})
+	header := w.Header()
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Cache-Control", "no-store")
+	header.Del("Content-Length")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// denialStatus is the status of the service's answer if it is one of an error: a policy can replace 429.
+func denialStatus(decision Decision) int {
+	if decision.Failure != "" {
+		return http.StatusServiceUnavailable
+	}
+	if decision.Status >= 400 && decision.Status <= 599 {
+		return decision.Status
+	}
+	return http.StatusTooManyRequests
+}
+
+// retryAfter is the time to wait in whole seconds, rounded up and at least 1.
+func retryAfter(decision Decision) (int64, bool) {
+	if wait, ok := decision.RetryAfter.Get(); ok {
+		return max(1, int64(math.Ceil(wait.Seconds()))), true
+	}
+	return 1, decision.Reason == ReasonInFlight
+}
+
+// bounded returns a key that the service accepts: a long one, and one that is not UTF-8, by its digest.
+func bounded(key string) string {
+	if len(key) <= maxKey && utf8.ValidString(key) {
+		return key
+	}
+	digest := sha256.Sum256([]byte(key))
+	return "sha256:" + hex.EncodeToString(digest[:])
+}
+
+// withTraceOf passes the trace context of a request on, unless the context has one already.
+func withTraceOf(r *http.Request) context.Context {
+	ctx := r.Context()
+	parent := r.Header.Get(traceParent)
+	if parent == "" || ctx.Value(traceKey{}) != nil {
+		return ctx
+	}
+	return WithTrace(ctx, parent, r.Header.Get(traceState))
+}
