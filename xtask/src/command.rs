@@ -124,6 +124,13 @@ impl CommandLine {
         command.spawn().with_context(|| format!("cannot run `{self}`"))
     }
 
+    /// Starts it as the leader of a process group, with pipes as its standard input and output.
+    pub(crate) fn spawn_dialog(&self) -> Result<Child> {
+        let mut command = self.to_command()?;
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().with_context(|| format!("cannot run `{self}`"))
+    }
+
     fn expect_success(&self, status: ExitStatus) -> Result<()> {
         if !status.success() {
             bail!("this command failed ({status}): {self}");

@@ -6,6 +6,7 @@
 mod bench;
 mod binaries;
 mod command;
+mod conformance;
 mod debian;
 mod deploy;
 mod dist;
@@ -72,6 +73,8 @@ enum Task {
         #[arg(value_name = "INDEX")]
         index: usize,
     },
+    /// Play the contract of clients, docs/clients.md, against a client program
+    Conformance(conformance::ConformanceRun),
     /// Build the manual as a website with search
     Docs {
         /// Build nothing: check links, anchors and words of all pages, and print how the prose reads
@@ -117,12 +120,14 @@ fn main() -> ExitCode {
 }
 
 fn run(task: Task) -> Result<CheckOutcome> {
+    let directory = std::env::current_dir().context("cannot find the current directory")?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(&root).with_context(|| format!("cannot go to {}", root.display()))?;
     match task {
         Task::Quick { since } => quick::run(since.as_deref())?,
         Task::Test { patience } => test::run(patience)?,
         Task::Step { index } => return test::step(index),
+        Task::Conformance(conformance) => conformance.run(&directory)?,
         Task::Docs { check: true } => return docs::check(),
         Task::Docs { check: false } => docs::build()?,
         Task::House => return house::check(),

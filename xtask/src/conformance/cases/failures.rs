@@ -1,0 +1,105 @@
+//! What a client does without an answer: rules 16 and 17.
+
+use serde_json::{Value, json};
+
+use super::ConformanceCase;
+use crate::conformance::difference::{CaseOutcome, Difference, expect};
+use crate::conformance::reply::HttpAnswer;
+use crate::conformance::server::ScriptedServer;
+use crate::conformance::stage::{
+    Stage, check, expect_arrivals, expect_fields, problem, with, without_answer,
+};
+
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase {
+        name: "open-and-closed",
+        rules: &[16],
+        plays: "without an answer, calls are admitted, or denied as the client or the name says; a problem with a `reason` that is a verdict always denies",
+        play: open_and_closed,
+    },
+    ConformanceCase {
+        name: "log",
+        rules: &[17, 24],
+        plays: "500 failures are counted and make one line, with the problem's `detail`, without an attribute, a body or the token",
+        play: log,
+    },
+];
+
+fn open_and_closed(stage: &mut Stage<'_>) -> CaseOutcome {
+    let server = ScriptedServer::on_tcp(None, |_, _| problem(503, "the store is away"))?;
+    let settings = [
+        (json!({}), [true, true]),
+        (json!({"on_failure": "open"}), [true, true]),
+        (json!({"on_failure": "closed"}), [false, false]),
+        (json!({"closed": ["login"]}), [true, false]),
+        (json!({"on_failure": "open", "closed": ["login", "pay"]}), [true, false]),
+    ];
+    let mut count = 0;
+    for (settings, allowed) in settings {
+        stage.start(&server, settings.clone())?;
+        for (name, allowed) in ["search", "login"].into_iter().zip(allowed) {
+            for operation in ["check", "peek", "reserve"] {
+                let call = with(check(), json!({"do": operation, "name": name}));
+                let expected = without_answer(allowed, "unavailable");
+                stage
+                    .expect_answer(&call, &expected)
+                    .map_err(|difference| difference.within(&settings.to_string()))?;
+                count += 1;
+            }
+        }
+        stage.expect_failures(&json!({"unavailable": 6}))?;
+    }
+    expect_arrivals(&server, count)?;
+    verdicts(stage)
+}
+
+/// A problem with one of these reasons is a verdict; one with another reason is none.
+fn verdicts(stage: &mut Stage<'_>) -> CaseOutcome {
+    let reasons = [
+        ("store_unavailable", false),
+        ("outcome_unknown", false),
+        ("store_full", false),
+        ("uncountable", true),
+        ("a reason of the future", true),
+    ];
+    for (reason, allowed) in reasons {
+        let body = json!({"title": "Any", "status": 503, "detail": "away", "reason": reason});
+        let server = stage.serve(move |_, _| HttpAnswer::json(503, &body).reply())?;
+        for operation in ["check", "peek", "reserve"] {
+            let call = with(check(), json!({"do": operation}));
+            let answer = stage.ask(&call)?;
+            // The reason of the problem may be passed on.
+            expect_fields(&with(answer, json!({"reason": null})), &without_answer(allowed, "unavailable"))
+                .map_err(|difference| {
+                    difference.within(&format!("{operation} with the reason `{reason}`"))
+                })?;
+        }
+        expect_arrivals(&server, 3)?;
+        stage.expect_failures(&json!({"unavailable": 3}))?;
+    }
+    Ok(())
+}
+
+fn log(stage: &mut Stage<'_>) -> CaseOutcome {
+    const SECRETS: [&str; 4] = ["canary-4711", "canary-in-a-list", "tg_canary-token", "\"attributes\""];
+    let [attribute, item, token, _] = SECRETS;
+    let detail = "the store cannot be reached since noon";
+    let server = ScriptedServer::on_tcp(Some(token), move |_, _| problem(503, detail))?;
+    stage.start(&server, json!({"token": token}))?;
+    let call = with(check(), json!({"attributes": {"user": attribute, "groups": [item]}}));
+    let answer = stage.ask(&json!({"do": "parallel", "calls": vec![call; 500]}))?;
+    let answers = answer["answers"].as_array().filter(|answers| answers.len() == 500);
+    let answers = answers.ok_or_else(|| Difference::wrong("`parallel` did not answer 500 calls"))?;
+    answers.iter().try_for_each(|answer| expect_fields(answer, &without_answer(true, "unavailable")))?;
+    stage.expect_failures(&json!({"unavailable": 500}))?;
+    let logs = stage.ask(&json!({"do": "logs"}))?;
+    let lines: Vec<&str> = logs["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    expect(lines.len() == 1, || format!("500 failures made {} lines: {logs}", lines.len()))?;
+    for word in ["unavailable", detail] {
+        expect(lines[0].contains(word), || format!("the line has no `{word}`: {}", lines[0]))?;
+    }
+    for secret in SECRETS {
+        expect(!lines[0].contains(secret), || format!("the line has `{secret}`: {}", lines[0]))?;
+    }
+    Ok(())
+}
