@@ -20,6 +20,7 @@ from ._exchange import Reply, Request
 from ._failures import FailureLog, NoAnswer
 from ._holds import HoldState
 from ._keys import Attribute, Attributes
+from ._limited import By, F, limit_async
 from ._settings import OnFailure, Settings
 from ._streams import Streams
 
@@ -113,7 +114,7 @@ class AsyncTollgate:
             seconds = None if decision.allowed else _calls.waits_for(decision)
             if seconds is None or time.monotonic() + seconds > ends:
                 return decision
-            await asyncio.sleep(seconds)
+            await self._sleep(seconds)
 
     async def reserve(
         self,
@@ -199,6 +200,14 @@ class AsyncTollgate:
         except NoAnswer as failure:
             return _calls.count_without_answer(quotas, operation, on_store_failure, failure)
 
+    def limit(self, name: str, *, by: By | None = None, cost: int = 1) -> Callable[[F], F]:
+        """Limits an async function: a decorator, which raises `RateLimited` on a denial.
+
+        `by` gets the arguments of the function, and returns attributes or one string.
+        Without it, all calls count together.
+        """
+        return limit_async(self, name, by, cost)
+
     @property
     def failures(self) -> dict[str, int]:
         """How many calls had no answer since the client was made, by kind."""
@@ -236,12 +245,18 @@ class AsyncTollgate:
     async def _ask(self, request: Request, read: Callable[[Reply], T]) -> T:
         deadline = time.monotonic() + self._settings.timeout
         try:
-            answer = read(await self._streams.send(request, deadline))
+            answer = read(await self._send(request, deadline))
         except NoAnswer as failure:
             self._failures.note(failure)
             raise
         self._failures.log_if_due()
         return answer
+
+    async def _send(self, request: Request, deadline: float) -> Reply:
+        return await self._streams.send(request, deadline)
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
     async def _ask_about_hold(self, request: Request | None) -> HoldAnswer:
         if request is None:

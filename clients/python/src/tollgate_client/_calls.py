@@ -17,6 +17,7 @@ from ._settings import OnFailure, Settings
 
 Operation = Literal["add", "subtract", "get", "set", "reset"]
 
+_DEFAULT_LENGTH = "60s"
 _LARGEST_COST = 2**32 - 1
 _LARGEST_FIGURE = 2**63 - 1
 _PASSED_ON = re.compile(r"ratelimit(-.+)?|x-ratelimit-.+|retry-after")
@@ -53,8 +54,9 @@ def reservation(
     _put_cost(body, cost)
     if whole(units, "units", 1000) != 1:
         body["units"] = units
-    if expires_after is not None:
-        body["expires_after"] = _duration(expires_after)
+    length = _DEFAULT_LENGTH if expires_after is None else _duration(expires_after)
+    if length != _DEFAULT_LENGTH:
+        body["expires_after"] = length
     body["id"] = secrets.token_hex(16)
     return Request.build("/v1/reserve", body, repeatable=True)
 

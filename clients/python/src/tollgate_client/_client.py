@@ -20,6 +20,7 @@ from ._exchange import Reply, Request
 from ._failures import FailureLog, NoAnswer
 from ._holds import HoldState
 from ._keys import Attribute, Attributes
+from ._limited import By, F, limit
 from ._settings import OnFailure, Settings
 from ._sockets import Sockets
 
@@ -112,7 +113,7 @@ class Tollgate:
             seconds = None if decision.allowed else _calls.waits_for(decision)
             if seconds is None or time.monotonic() + seconds > ends:
                 return decision
-            time.sleep(seconds)
+            self._sleep(seconds)
 
     def reserve(
         self,
@@ -196,6 +197,14 @@ class Tollgate:
         except NoAnswer as failure:
             return _calls.count_without_answer(quotas, operation, on_store_failure, failure)
 
+    def limit(self, name: str, *, by: By | None = None, cost: int = 1) -> Callable[[F], F]:
+        """Limits a function: a decorator, which raises `RateLimited` on a denial.
+
+        `by` gets the arguments of the function, and returns attributes or one string.
+        Without it, all calls count together.
+        """
+        return limit(self, name, by, cost)
+
     @property
     def failures(self) -> dict[str, int]:
         """How many calls had no answer since the client was made, by kind."""
@@ -229,12 +238,18 @@ class Tollgate:
     def _ask(self, request: Request, read: Callable[[Reply], T]) -> T:
         deadline = time.monotonic() + self._settings.timeout
         try:
-            answer = read(self._sockets.send(request, deadline))
+            answer = read(self._send(request, deadline))
         except NoAnswer as failure:
             self._failures.note(failure)
             raise
         self._failures.log_if_due()
         return answer
+
+    def _send(self, request: Request, deadline: float) -> Reply:
+        return self._sockets.send(request, deadline)
+
+    def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def _ask_about_hold(self, request: Request | None) -> HoldAnswer:
         if request is None:

@@ -1,0 +1,271 @@
+"""The clients against the real service."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from both import Clients
+from servers import Service, binary
+
+from tollgate_client import Decision, Tollgate
+
+Start = Callable[..., Service]
+
+
+def test_a_name_and_attributes_are_the_key(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "5/1h").url)
+
+    decision = tollgate.check("search", {"user": "alice"}, cost=2)
+    assert (decision.allowed, decision.status, decision.source) == (True, 200, "store")
+    assert (decision.limit, decision.used, decision.remaining) == (5, 2, 3)
+    assert 0 < decision.reset_after <= 3600
+    assert decision.headers["ratelimit-policy"] == '"default";q=5;w=3600'
+
+    assert tollgate.check("search", user="alice").used == 3
+    assert tollgate.check("search", user="bob").used == 1
+    assert tollgate.check("login", user="alice").used == 1
+    assert tollgate.check("search", user="alice", beta=True).used == 1
+
+
+def test_lists_and_booleans_are_attributes(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "5/1h", "--key", "user").url)
+    assert tollgate.check("search", user="alice", tags=["a", "b"], beta=True).used == 1
+
+
+def test_a_denial_is_a_value(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "5/1h").url)
+    tollgate.check("search", user="alice", cost=5)
+
+    denied = tollgate.check("search", user="alice")
+    assert (denied.allowed, denied.status, denied.reason) == (False, 429, "quota_exceeded")
+    assert 0 < denied.retry_after <= 3600
+    assert denied.failure is None
+
+    hopeless = tollgate.check("search", user="bob", cost=6)
+    assert (hopeless.allowed, hopeless.retry_after) == (False, None)
+    assert tollgate.failures == {}
+
+
+def test_a_peek_takes_nothing(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "5/1h").url)
+    assert tollgate.peek("search", user="alice", cost=5).allowed
+    assert not tollgate.peek("search", user="alice", cost=6).allowed
+    assert tollgate.check("search", user="alice").used == 1
+
+
+def test_wait_ends_when_the_window_does(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "1/1s@first_hit").url)
+    assert tollgate.wait("crm", timeout=20).allowed
+    assert tollgate.wait("crm", timeout=20).allowed
+
+    began = time.monotonic()
+    denied = tollgate.wait("crm", timeout=0)
+    assert (denied.allowed, denied.reason) == (False, "quota_exceeded")
+    assert not tollgate.wait("crm", timeout=20, cost=2).allowed
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda t: t.check(""), "name"),
+        (lambda t: t.check(5), "name"),
+        (lambda t: t.check("s", user=5), "user"),
+        (lambda t: t.check("s", user=None), "user"),
+        (lambda t: t.check("s", user=["a", 1]), "user"),
+        (lambda t: t.check("s", {"user": "a"}, user="b"), "user.*twice"),
+        (lambda t: t.check("s", action="login"), "action"),
+        (lambda t: t.check("s", ["user"]), "attributes"),
+        (lambda t: t.check("s", user="\ud83d"), "Unicode"),
+        (lambda t: t.check("s", user="a" * 65536), "bytes"),
+        (lambda t: t.check("s", cost=-1), "cost"),
+        (lambda t: t.check("s", cost=2**32), "cost"),
+        (lambda t: t.check("s", cost=1.5), "cost"),
+        (lambda t: t.check("s", cost=True), "cost"),
+        (lambda t: t.check("s", traceparent="a\r\nb: c"), "traceparent"),
+        (lambda t: t.wait("s", timeout=-1), "timeout"),
+        (lambda t: t.wait("s", timeout=float("nan")), "timeout"),
+        (lambda t: t.reserve("s", units=1001), "units"),
+        (lambda t: t.reserve("s", expires_after=0), "expires_after"),
+        (lambda t: t.count("s", window="1m", quotas=["5/1m"]), "either"),
+        (lambda t: t.count("s"), "either"),
+        (lambda t: t.count("s", quotas="5/1m"), "quotas"),
+        (lambda t: t.count("s", window="1m", operation="take"), "operation"),
+        (lambda t: t.count("s", window="1m", operation="set"), "used"),
+        (lambda t: t.count("s", window="1m", on_store_failure="local"), "on_store_failure"),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_anything_is_sent(
+    clients: Clients, call: Callable[[Any], Any], complaint: str
+) -> None:
+    tollgate = clients("http://127.0.0.1:1")
+    with pytest.raises((TypeError, ValueError), match=complaint):
+        call(tollgate)
+    assert tollgate.failures == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"url": "http://host"}, "url"),
+        ({"url": "http://host:0"}, "port"),
+        ({"url": "http://host:65536"}, "port"),
+        ({"url": "http://user:secret@host:80"}, "url"),
+        ({"url": "http://host:80/path"}, "url"),
+        ({"url": "http://host:80?a"}, "url"),
+        ({"url": "http://ho st:80"}, "url"),
+        ({"url": "http://host:80\n"}, "url"),
+        ({"url": "http://[::zz]:80"}, "url"),
+        ({"url": "redis://host:80"}, "url"),
+        ({"url": ""}, "url"),
+        ({"url": "unix:relative"}, "url"),
+        ({"url": "unix:" + "/a" * 60}, "url"),
+        ({"token": ""}, "token"),
+        ({"token": "a\nb"}, "token"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": 61}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"timeout": "1"}, "timeout"),
+        ({"on_failure": "local"}, "on_failure"),
+        ({"names": {"login": "close"}}, "names"),
+        ({"max_connections": 0}, "max_connections"),
+    ],
+)
+def test_a_wrong_setting_is_refused(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=complaint) as caught:
+        Tollgate(**settings)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("HTTP://Host.example:80/", "http://Host.example:80"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("unix:/run/tollgate.sock", "unix:/run/tollgate.sock"),
+    ],
+)
+def test_the_usual_addresses_are_accepted(url: str, named: str) -> None:
+    assert repr(Tollgate(url)) == f"Tollgate({named!r})"
+
+
+def test_the_environment_gives_what_is_missing(
+    clients: Clients, service: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens, token = tmp_path / "tokens.jsonl", tmp_path / "token"
+    new = ["token", "new", "--name", "app", "--scope", "check"]
+    subprocess.run(
+        [binary(), *new, "--token-file", token, "--tokens", tokens], check=True, capture_output=True
+    )
+    running = service("--limit", "5/1h", "--tokens", str(tokens))
+    monkeypatch.setenv("TOLLGATE_URL", running.url)
+    assert clients().check("search").failure == "refused"
+    monkeypatch.setenv("TOLLGATE_TOKEN", token.read_text().strip())
+    assert clients().check("search").failure is None
+
+
+def test_a_hold_is_settled_at_its_cost(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "100/1h").url)
+    with tollgate.hold("render", user="alice", cost=10) as hold:
+        assert hold.allowed
+        assert hold.settle(7).status == "settled"
+    assert tollgate.peek("render", user="alice").used == 7
+
+    reserved = tollgate.reserve("render", user="bob", cost=10)
+    assert reserved.renew().status == "renewed"
+    assert reserved.release().status == "settled"
+    assert reserved.renew().status == "ended"
+    assert tollgate.peek("render", user="bob").used == 0
+
+
+def test_a_hold_that_is_not_settled_keeps_its_charge(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "100/1h").url)
+    with tollgate.hold("render", user="alice", cost=10):
+        pass
+    with pytest.raises(ZeroDivisionError), tollgate.hold("render", user="alice", cost=5):
+        raise ZeroDivisionError
+    assert tollgate.peek("render", user="alice").used == 15
+
+
+def test_release_on_error_gives_back(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "100/1h").url)
+    with pytest.raises(ZeroDivisionError), tollgate.hold("r", cost=5, release_on_error=True):
+        raise ZeroDivisionError
+    with tollgate.hold("r", cost=3, release_on_error=True):
+        pass
+    assert tollgate.peek("r").used == 3
+
+
+def test_a_denied_hold_has_nothing_to_settle(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "5/1h").url)
+    with tollgate.hold("render", cost=6) as hold:
+        assert not hold.allowed
+        with pytest.raises(RuntimeError, match="denied"):
+            hold.settle(1)
+    assert tollgate.failures == {}
+
+
+def test_units_in_flight_live_as_long_as_their_scope(
+    clients: Clients, service: Start, tmp_path: Path
+) -> None:
+    policies = tmp_path / "tollgate.yaml"
+    policies.write_text("policies: [{ name: exports, key: [user], quotas: [1~in_flight:300ms] }]")
+    tollgate = clients(service("--config", str(policies)).url)
+    with tollgate.hold("export", user="alice", expires_after=0.3) as hold:
+        # Over three lengths of the hold: only renewals keep it.
+        getattr(tollgate, "sleep", time.sleep)(1)
+        assert not hold.lost
+        denied = tollgate.reserve("export", user="alice")
+        assert (denied.allowed, denied.decision.reason) == (False, "in_flight_exceeded")
+    assert tollgate.reserve("export", user="alice").allowed
+
+
+def test_a_hold_says_that_it_is_lost(clients: Clients, service: Start, tmp_path: Path) -> None:
+    policies = tmp_path / "tollgate.yaml"
+    policies.write_text("policies: [{ name: exports, key: [user], quotas: [1~in_flight:30s] }]")
+    running = service("--config", str(policies))
+    tollgate = clients(running.url)
+    hold = tollgate.reserve("export", user="alice")
+    body = json.dumps({"attributes": {"action": "export", "user": "alice"}}).encode()
+    reset = urllib.request.Request(
+        f"{running.admin}/v1/reset", body, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(reset) as reply:
+        assert reply.status == 200
+    assert hold.renew().status == "lost"
+    assert hold.lost
+
+
+def test_a_hold_without_a_limit_is_gone(clients: Clients, service: Start, tmp_path: Path) -> None:
+    policies = tmp_path / "tollgate.yaml"
+    policies.write_text(
+        "policies: [{ name: a, match: { action: other }, key: [user], quotas: [5/1m] }]"
+    )
+    tollgate = clients(service("--config", str(policies)).url)
+    hold = tollgate.reserve("render", user="alice")
+    assert (hold.allowed, hold.settle(1).status) == (True, "gone")
+
+
+def test_a_policy_that_is_closed_wins_over_a_client_that_is_open(
+    clients: Clients, service: Start
+) -> None:
+    down = service(
+        "--limit", "5/1m", "--store", "redis://127.0.0.1:1", "--on-store-failure", "closed"
+    )
+    tollgate = clients(down.url)
+    decision = tollgate.check("login", user="alice")
+    assert (decision.allowed, decision.status) == (False, 503)
+    assert (decision.failure, decision.source) == ("unavailable", "client")
+    assert not tollgate.reserve("login", user="alice").allowed
+
+
+def test_decisions_are_told_apart_by_their_fields() -> None:
+    assert Decision(True) == Decision(True)
+    assert Decision(True) != Decision(True, used=1)
