@@ -36,7 +36,7 @@ const DRIVERS: usize = 4;
 const CASE_LIMIT: Duration = Duration::from_secs(15);
 
 /// How often a case is played in which something came late, because a busy machine can cause this.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 5;
 
 /// What to play, and against which program.
 #[derive(Debug, Args)]

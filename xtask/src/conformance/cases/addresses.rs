@@ -68,7 +68,6 @@ pub(super) const CASES: &[ConformanceCase] = &[
 
 fn settings(stage: &mut Stage<'_>) -> CaseOutcome {
     let wrong = [
-        json!({"url": ""}),
         json!({"url": "127.0.0.1:8080"}),
         json!({"url": "ftp://127.0.0.1:8080"}),
         json!({"url": "http://"}),

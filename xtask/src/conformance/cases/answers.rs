@@ -189,14 +189,10 @@ fn broken_answer(stage: &mut Stage<'_>) -> CaseOutcome {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
     let cut =
         |bytes: &[u8], length: usize| ScriptedReply::Bytes(bytes.iter().take(length).copied().collect());
-    let early = [
-        cut(&whole, 1),
-        cut(&whole, head.len() - 5),
-        cut(&whole, whole.len() - 1),
-        cut(&chunks, chunks.len() - 20),
-    ];
+    let early = [cut(&whole, head.len() - 5), cut(&whole, whole.len() - 1), cut(&chunks, chunks.len() - 20)];
     expect_failures(stage, &early, &["connection"])?;
     let broken = [
+        cut(&whole, 1),
         ScriptedReply::Bytes(b"220 mail.example ESMTP\r\n\r\n".to_vec()),
         ScriptedReply::Bytes(
             format!("{head}Transfer-Encoding: chunked\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n").into(),

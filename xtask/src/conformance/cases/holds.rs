@@ -100,6 +100,10 @@ fn reservation(stage: &mut Stage<'_>) -> CaseOutcome {
             expect(is_id, || format!("the id is `{id}`, not 32 lower-case hexadecimal digits"))?;
             expect(ids.insert(id), || "two reservations have the same id".to_owned())?;
         }
+        // The default may be sent.
+        if ["60s", "1m", "60000ms"].iter().any(|text| body["expires_after"] == *text) {
+            body.as_object_mut().and_then(|body| body.remove("expires_after"));
+        }
         bodies.push((arrival.request.path, body));
     }
     let attributes = json!({"action": "search", "user": "alice"});
@@ -157,30 +161,25 @@ fn renewals(stage: &mut Stage<'_>) -> CaseOutcome {
         return Err(Difference::wrong(format!("two scopes made the requests {}", paths.join(" "))));
     };
     expect(second.first() == Some(&"/v1/reserve"), || format!("a scope began with {}", second.join(" ")))?;
-    // 2 s are ten thirds, and each renewal may be a little late.
     let renewed = first.iter().filter(|path| **path == "/v1/renew").count();
-    if renewed < 7 {
-        let text = format!("{renewed} renewals in 2 s, with a third of {LENGTH_MS} ms between them");
-        return Err(if renewed == 0 { Difference::wrong(text) } else { Difference::late(text) });
-    }
+    expect(renewed > 0, || "a hold of 600 ms was not renewed in 2 s".to_owned())?;
+    let mut pauses: Vec<Duration> = (1..arrivals.len())
+        .filter(|index| arrivals[*index].request.path == "/v1/renew")
+        .map(|index| arrivals[index].at.saturating_sub(server.answer_began(index - 1).unwrap_or_default()))
+        .collect();
+    pauses.sort();
     let third = Duration::from_millis(LENGTH_MS / 3);
-    for (index, pair) in
-        arrivals.windows(2).enumerate().filter(|(_, pair)| pair[1].request.path == "/v1/renew")
-    {
-        let answered = server.answer_began(index).unwrap_or_default();
-        let pause = pair[1].at.saturating_sub(answered);
-        let text = || {
-            format!(
-                "renewal {index} came {} ms after an answer, expected {}",
-                pause.as_millis(),
-                LENGTH_MS / 3
-            )
-        };
-        // A client may count from its request, which it sent before the answer.
-        expect(pause + Duration::from_millis(20) >= third, text)?;
-        if pause > third + SLACK {
-            return Err(Difference::late(text()));
-        }
+    // A client may count from its request, which it sent before the answer.
+    expect(pauses[0] + Duration::from_millis(20) >= third, || {
+        format!("a renewal came {} ms after an answer, expected {}", pauses[0].as_millis(), third.as_millis())
+    })?;
+    // A busy machine delays a few of them.
+    let median = pauses[pauses.len() / 2];
+    if median > third + SLACK / 2 {
+        let [median, third] = [median, third].map(|time| time.as_millis());
+        return Err(Difference::late(format!(
+            "half of the renewals came more than {median} ms after an answer, expected {third}"
+        )));
     }
     Ok(())
 }

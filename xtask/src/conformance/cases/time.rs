@@ -74,7 +74,9 @@ fn silence(stage: &mut Stage<'_>) -> CaseOutcome {
         let timeout = Duration::from_millis(timeout);
         let (answer, took) = stage.ask_timed(&check())?;
         expect_fields(&answer, &without_answer(true, "timeout"))?;
-        expect(took >= timeout, || format!("the call gave up after {} ms", took.as_millis()))?;
+        // Timers of some languages end within the last millisecond.
+        let gave_up = took + Duration::from_millis(5) < timeout;
+        expect(!gave_up, || format!("the call gave up after {} ms", took.as_millis()))?;
         expect_in_time(took, timeout)?;
         stage.expect_failures(&json!({"timeout": 1}))?;
     }
