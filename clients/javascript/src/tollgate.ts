@@ -82,6 +82,9 @@ export interface CountOptions extends TraceContext {
   onStoreFailure?: OnFailure | undefined;
 }
 
+/** How long a hold lives if nobody says otherwise. */
+const standardLife = 60_000;
+
 const defaultUrl = "http://127.0.0.1:8080";
 const operations = ["add", "subtract", "get", "set", "reset"] as const;
 const policies = ["open", "closed"] as const;
@@ -267,7 +270,7 @@ export class Tollgate {
       attributes: namedAttributes(name, attributes),
       cost: unlessDefault(cost, 1),
       units: unlessDefault(checkUnits(options.units ?? 1, "units", 0, 1_000), 1),
-      expires_after: options.expiresAfter === undefined ? undefined : duration(options.expiresAfter),
+      expires_after: duration(options.expiresAfter ?? standardLife),
       id: randomId(),
     };
     const call: HoldCall = async (path, fields) => {
@@ -358,8 +361,9 @@ function environment(name: string): string | undefined {
   }
 }
 
-function duration(ms: number): string {
-  return `${Math.ceil(checkTime(ms, "expiresAfter", 3_600_000))}ms`;
+function duration(ms: number): string | undefined {
+  const whole = Math.ceil(checkTime(ms, "expiresAfter", 3_600_000));
+  return whole === standardLife ? undefined : `${whole}ms`;
 }
 
 function unlessDefault(units: number, standard: number): number | undefined {

@@ -81,7 +81,10 @@ class NodeTransport implements Transport {
         reject(failure);
         request.destroy();
       };
-      const timer = setTimeout(() => fail(new Failure("timeout", "no whole answer within the timeout")), ms);
+      const timer = setTimeout(() => fail(new Failure("timeout", "no whole answer within the timeout")), Math.ceil(ms));
+      // Deno sends a request again if it believes that its connection was kept, also after `destroy`
+      // (denoland/deno#36786); Node ignores the flag.
+      request.on("socket", () => (request.reusedSocket = false));
       request.on("error", (error: NodeJS.ErrnoException) => {
         // What llhttp cannot parse is no HTTP.
         fail(new Failure(error.code?.startsWith("HPE_") ? "invalid" : "connection", causeOf(error)));

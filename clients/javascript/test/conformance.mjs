@@ -1,8 +1,6 @@
 // The client program of docs/clients.md: `cargo xtask conformance -- node clients/javascript/test/conformance.mjs`.
 //
 // It reads an object a line, and answers each with a line. TOLLGATE_CLIENT names another entry of the package.
-import { createInterface } from "node:readline";
-
 const { Tollgate } = await import(process.env.TOLLGATE_CLIENT ?? "tollgate-client");
 
 let client;
@@ -100,7 +98,17 @@ async function answer(call) {
   }
 }
 
-for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+// `node:readline` also splits at U+2028, which JSON may contain.
+async function* linesOf(input) {
+  let rest = "";
+  for await (const chunk of input.setEncoding("utf8")) {
+    const whole = (rest + chunk).split("\n");
+    rest = whole.pop();
+    yield* whole;
+  }
+}
+
+for await (const line of linesOf(process.stdin)) {
   process.stdout.write(`${JSON.stringify(await answer(JSON.parse(line)))}\n`);
 }
 client?.close();
