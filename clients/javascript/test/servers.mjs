@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 /** Starts the service, and returns its addresses and how to stop it. */
-export async function service(t, { args = ["--limit", "5/1m"], policies, env = {} } = {}) {
+export async function service(t, { args = [], policies, env = {} }) {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-js-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const all = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", ...args];
