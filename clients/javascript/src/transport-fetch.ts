@@ -11,8 +11,12 @@ type Fetch = typeof fetch;
 
 /** Returns 128 random bits in hexadecimal. */
 export function randomId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hexadecimal(crypto.getRandomValues(new Uint8Array(16)));
+}
+
+/** Returns the SHA-256 of a text in hexadecimal. */
+export async function digest(text: string): Promise<string> {
+  return hexadecimal(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))));
 }
 
 /** Returns a transport over the runtime's `fetch`. */
@@ -71,6 +75,10 @@ export class FetchTransport implements Transport {
     }
     return { status: response.status, headers: response.headers, body: decode(chunks, length) };
   }
+}
+
+function hexadecimal(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function decode(chunks: readonly Uint8Array[], length: number): string {

@@ -5,7 +5,7 @@
  * after status 421; it opens any number of connections; and it closes idle ones after 4 s. `node:http` sends a request
  * once.
  */
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import * as http from "node:http";
 import * as https from "node:https";
 
@@ -15,6 +15,11 @@ import { longestBody, longestIdle, type Reply, type Transport, type TransportSet
 /** Returns 128 random bits in hexadecimal. */
 export function randomId(): string {
   return randomBytes(16).toString("hex");
+}
+
+/** Returns the SHA-256 of a text in hexadecimal. */
+export async function digest(text: string): Promise<string> {
+  return createHash("sha256").update(text).digest("hex");
 }
 
 /** Returns a transport over `node:http` or `node:https`. */
