@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apps import App
 from both import Clients
 from servers import Peer, Redis, Service
 
 Serve = Callable[[socket.socket], None]
+StartPeer = Callable[[Serve], Peer]
 
 
 @pytest.fixture(params=["threads", "asyncio"])
@@ -30,7 +32,6 @@ def service() -> Iterator[Callable[..., Service]]:
 
     yield start
     for each in running:
-        each.go_on()
         each.kill()
 
 
@@ -54,3 +55,16 @@ def peer() -> Iterator[Callable[[Serve], Peer]]:
     yield start
     for each in running:
         each.close()
+
+
+@pytest.fixture
+def apps() -> Iterator[Callable[[Callable[[], App]], App]]:
+    running: list[App] = []
+
+    def start(made: Callable[[], App]) -> App:
+        running.append(made())
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.kill()

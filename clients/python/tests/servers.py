@@ -48,10 +48,10 @@ class Service:
 
     def pause(self) -> None:
         """Stops the process, so that its sockets are open and nothing answers."""
-        os.kill(self._process.pid, signal.SIGSTOP)
+        self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        os.kill(self._process.pid, signal.SIGCONT)
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self._process.kill()
@@ -111,6 +111,24 @@ class Peer:
         # A thread that accepts wakes up from `shutdown`, and not from `close`.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+
+class Relay:
+    """A peer in front of the service, which delays each piece of an answer."""
+
+    def __init__(self, url: str, start: Callable[[Callable[[socket.socket], None]], Peer]) -> None:
+        self.delay = 0.0
+        host, port = url.removeprefix("http://").split(":")
+        self._target = (host, int(port))
+        self.url = start(self._serve).url
+
+    def _serve(self, connected: socket.socket) -> None:
+        with socket.create_connection(self._target) as behind:
+            while request := read_request(connected):
+                behind.sendall(request)
+                answered = behind.recv(65536)
+                time.sleep(self.delay)
+                connected.sendall(answered)
 
 
 def read_request(connected: socket.socket) -> bytes:

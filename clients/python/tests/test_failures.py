@@ -18,12 +18,11 @@ from typing import Any
 
 import pytest
 from both import Clients
-from conftest import Serve
-from servers import Peer, Service, answer, read_request, until
+from conftest import Serve, StartPeer
+from servers import Service, answer, read_request, until
 
 from tollgate_client import AsyncTollgate, Tollgate
 
-StartPeer = Callable[[Serve], Peer]
 Start = Callable[..., Service]
 ADMITTED = answer(b'{"allowed": true}')
 
