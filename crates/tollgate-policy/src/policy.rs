@@ -159,6 +159,23 @@ impl Policy {
         Ok(policy)
     }
 
+    /// Returns the policy with another setting for outages of the store, which all its quotas and limits in flight have.
+    #[must_use]
+    pub fn with_on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
+        self.on_store_failure = on_store_failure;
+        let lists = self.overrides.iter_mut().flat_map(|over| &mut over.lists);
+        let lists = [&mut self.quotas].into_iter().chain(lists);
+        for specs in lists.flat_map(|list| [&mut list.enforced, &mut list.candidates]) {
+            for quota in &mut specs.quotas {
+                *quota = quota.clone().with_on_store_failure(on_store_failure);
+            }
+            if let Some(in_flight) = &mut specs.in_flight {
+                *in_flight = in_flight.clone().with_on_store_failure(on_store_failure);
+            }
+        }
+        self
+    }
+
     /// Returns the name to which `name` belongs: `NAME` for `NAME:caller`, the [limits of a caller](Self::of_caller),
     /// and else `name` itself.
     ///

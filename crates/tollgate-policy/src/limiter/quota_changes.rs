@@ -51,7 +51,11 @@ pub(super) struct ForgottenRecord {
 }
 
 impl CheckError {
-    fn after(changed: Box<[PolicyQuota]>, forgotten: Box<[PolicyInFlight]>, error: StoreError) -> Self {
+    pub(super) fn after(
+        changed: Box<[PolicyQuota]>,
+        forgotten: Box<[PolicyInFlight]>,
+        error: StoreError,
+    ) -> Self {
         if changed.is_empty() && forgotten.is_empty() {
             Self::Store(error)
         } else {
@@ -255,7 +259,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
 }
 
 /// Refuses a change of a limit in flight that is meant.
-fn expect_quotas(
+pub(super) fn expect_quotas(
     matched: &MatchedPolicies<'_>,
     is_meant: impl Fn(&PolicyInFlight) -> bool,
 ) -> Result<(), CheckError> {
@@ -266,7 +270,7 @@ fn expect_quotas(
 }
 
 /// The quota that a step changes.
-fn quota_of(step: &Step<'_>) -> Option<PolicyQuota> {
+pub(super) fn quota_of(step: &Step<'_>) -> Option<PolicyQuota> {
     let counter = match step {
         Step::Reset(counter) | Step::Set { counter, .. } => *counter,
         Step::Refund { charge, .. } => charge.counter(),

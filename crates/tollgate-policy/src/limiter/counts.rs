@@ -1,0 +1,254 @@
+//! Counts under a caller's own limits: units are counted whatever the verdict, and the caller may change its counters.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate::kind::Standing;
+use tollgate::{
+    Charge, Clock, OnStoreFailure, Quota, QuotaState, QuotaStates, Reason, Step, StepDeadline, Store,
+    StoreError,
+};
+
+use super::decision::ChargedQuotas;
+use super::quota_changes::{expect_quotas, next, quota_of};
+use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaChanges, WhenFull};
+use crate::matched::NeededValues;
+use crate::{Attributes, MatchedPolicies, Policy};
+
+/// What a count does with its counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CountOperation {
+    /// Counts these units, whether or not there is room. A state has a [reason](QuotaState::reason) if its limit is
+    /// exceeded now.
+    Add(u32),
+    /// Gives back up to these units to the windows that are open now. If a window ends in between, nothing is given
+    /// back. Only for [fixed windows](tollgate::QuotaKind::Window).
+    Subtract(u32),
+    /// Changes nothing, and answers as a check of this cost would.
+    Get(u32),
+    /// Sets the used units, which may be above the limit.
+    Set(u64),
+    /// Sets the used units to zero, and closes a window that began with its first unit.
+    Reset,
+}
+
+/// One of many counts.
+pub struct AskedCount<'a, 'b> {
+    attributes: &'a Attributes<'b>,
+    limits: Policy,
+    operation: CountOperation,
+}
+
+impl<'a, 'b> AskedCount<'a, 'b> {
+    /// Asks for an operation on the counters of these attributes under [limits of a caller](Policy::of_caller).
+    ///
+    /// While the store cannot answer, the limits decide about [`Add`](CountOperation::Add) and
+    /// [`Get`](CountOperation::Get). The other operations fail then, because they change counters of the store.
+    #[must_use]
+    pub fn new(attributes: &'a Attributes<'b>, limits: Policy, operation: CountOperation) -> Self {
+        let limits = match operation {
+            CountOperation::Add(_) | CountOperation::Get(_) => limits,
+            _ => limits.with_on_store_failure(OnStoreFailure::Closed),
+        };
+        Self { attributes, limits, operation }
+    }
+}
+
+impl CountOperation {
+    /// Returns the units of its charges.
+    const fn cost(self) -> u32 {
+        match self {
+            Self::Add(cost) | Self::Subtract(cost) | Self::Get(cost) => cost,
+            Self::Set(_) | Self::Reset => 0,
+        }
+    }
+
+    /// Returns the first steps on these charges.
+    fn steps<'a>(self, charges: &'a [Charge<'a>]) -> SmallVec<[Step<'a>; 2]> {
+        let each = charges.iter();
+        match self {
+            Self::Add(_) => each.map(|charge| Step::Record(*charge)).collect(),
+            Self::Set(used) => each.map(|charge| Step::Set { counter: charge.counter(), used }).collect(),
+            Self::Reset => each.map(|charge| Step::Reset(charge.counter())).collect(),
+            // A refund names a window: the one that is open now.
+            Self::Get(_) | Self::Subtract(_) if charges.is_empty() => SmallVec::new(),
+            Self::Get(_) | Self::Subtract(_) => [Step::Peek(charges)].into_iter().collect(),
+        }
+    }
+}
+
+/// A count whose first steps are taken.
+struct BegunCount<'a> {
+    operation: CountOperation,
+    charges: &'a [Charge<'a>],
+    states: Result<QuotaStates, CheckError>,
+}
+
+impl<S: Store, C: Clock> PolicyLimiter<S, C> {
+    /// Executes each count separately, in no particular order, until this deadline, which all steps share. Each of
+    /// several quotas is changed in a step of its own; a [`Get`](CountOperation::Get) looks at all of them at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check), and if a limit in flight is among the limits. If the store failed for some quotas and
+    /// others were changed, the error [names those](CheckError::Partly), or
+    /// [may have charged](StoreError::may_have_charged).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the operations may or may not have been executed.
+    pub async fn count_each_until<'a, 'b: 'a>(
+        &self,
+        deadline: Option<StepDeadline>,
+        requests: impl IntoIterator<Item = AskedCount<'a, 'b>>,
+    ) -> Vec<Result<QuotaChanges<QuotaState>, CheckError>> {
+        let live = self.live();
+        let asked = requests.into_iter().map(|AskedCount { attributes, limits, operation }| {
+            (Arc::new(live.of_caller(limits)), attributes, operation)
+        });
+        let asked: Vec<(Arc<PolicySet>, &Attributes<'_>, CountOperation)> = asked.collect();
+        let matched = asked.iter().map(|(set, attributes, operation)| {
+            let matched = self.matched(set, attributes, operation.cost(), NeededValues::Cost)?;
+            expect_quotas(&matched, |_| true)?;
+            Ok(matched)
+        });
+        let matched: Vec<Result<MatchedPolicies<'_>, CheckError>> = matched.collect();
+        let charges = matched.iter().map(|matched| match matched {
+            Ok(matched) => matched.enforced().collect(),
+            Err(_) => Charges::new(),
+        });
+        let charges: Vec<Charges<'_>> = charges.collect();
+
+        let steps = asked.iter().zip(&charges).map(|((_, _, operation), charges)| operation.steps(charges));
+        let steps: Vec<Steps<'_>> = steps.collect();
+        let mut begun = self.take_each(deadline, steps).await.into_iter();
+        let begun = asked.iter().zip(&charges).map(|((_, _, operation), charges)| {
+            let (charges, (steps, answers)) = (charges.as_slice(), begun.next().unwrap_or_default());
+            let states = self.joined(*operation, charges, &steps, answers);
+            BegunCount { operation: *operation, charges, states }
+        });
+        let begun: Vec<BegunCount<'_>> = begun.collect();
+        let states = self.subtract_each(deadline.map(StepDeadline::after_a_step), begun).await;
+
+        let counted = asked.iter().zip(&matched).zip(states);
+        let counted = counted.map(|(((set, _, _), matched), states)| {
+            let charged = ChargedQuotas::of(matched.as_ref().map_err(CheckError::clone)?);
+            let values = states?.iter().copied().map(Some).collect();
+            Ok(QuotaChanges { set: Arc::clone(set), charged, values, forgotten: Vec::new() })
+        });
+        counted.collect()
+    }
+
+    /// Gives units back for the counts that ask for it. The others are as they were.
+    async fn subtract_each(
+        &self,
+        deadline: Option<StepDeadline>,
+        begun: Vec<BegunCount<'_>>,
+    ) -> Vec<Result<QuotaStates, CheckError>> {
+        let refunds = begun.iter().map(|count| match (count.operation, &count.states) {
+            (CountOperation::Subtract(_), Ok(open)) => {
+                let each = count.charges.iter().zip(open);
+                each.map(|(charge, state)| Step::Refund { charge: *charge, mark: state.mark() }).collect()
+            }
+            _ => SmallVec::new(),
+        });
+        let taken = self.take_each(deadline, refunds.collect()).await;
+        let states = begun.into_iter().zip(taken).map(|(count, (steps, answers))| {
+            if steps.is_empty() {
+                return count.states;
+            }
+            self.joined(count.operation, count.charges, &steps, answers)
+        });
+        states.collect()
+    }
+
+    /// Takes all steps in one call, and returns those of each count with their answers.
+    async fn take_each<'a>(
+        &self,
+        deadline: Option<StepDeadline>,
+        each: Vec<Steps<'a>>,
+    ) -> Vec<StepAnswers<'a>> {
+        let steps: Vec<Step<'a>> = each.iter().flatten().copied().collect();
+        let answers = match steps.as_slice() {
+            [] => Vec::new(),
+            steps => self.store.step_each_until(steps, deadline).await,
+        };
+        let mut answers = answers.into_iter();
+        let taken = each.into_iter().map(|steps| {
+            let answers = steps.iter().map(|_| next(&mut answers)).collect();
+            (steps, answers)
+        });
+        taken.collect()
+    }
+
+    /// Joins the answers to the steps of one count.
+    fn joined(
+        &self,
+        operation: CountOperation,
+        charges: &[Charge<'_>],
+        steps: &[Step<'_>],
+        answers: Vec<Result<QuotaStates, StoreError>>,
+    ) -> Result<QuotaStates, CheckError> {
+        let changed = steps.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+        let changed = changed.filter_map(|(step, _)| quota_of(step)).collect();
+        let states = match operation {
+            CountOperation::Add(cost) => {
+                let each = charges.iter().zip(answers);
+                let each = each.map(|(charge, answer)| self.with_room(&[*charge], answer));
+                let counted = QuotaStates::of_each(each.collect());
+                counted.map(|counted| {
+                    let each = charges.iter().zip(&counted);
+                    each.map(|(charge, state)| judged(charge.counter().quota().quota(), state, cost))
+                        .collect()
+                })
+            }
+            CountOperation::Get(_) => {
+                let looked = answers.into_iter().next();
+                looked.map_or_else(|| Ok(super::nothing()), |looked| self.with_room(charges, looked))
+            }
+            CountOperation::Subtract(_) if matches!(steps, [Step::Peek(_)]) => {
+                answers.into_iter().next().unwrap_or_else(|| Ok(super::nothing()))
+            }
+            CountOperation::Subtract(_) | CountOperation::Set(_) | CountOperation::Reset => {
+                QuotaStates::of_each(answers)
+            }
+        };
+        states.map_err(|error| CheckError::after(changed, Box::default(), error))
+    }
+
+    /// Returns the answer to a step on these charges, or that of [`when_full`](Self::when_full).
+    fn with_room(
+        &self,
+        charges: &[Charge<'_>],
+        answer: Result<QuotaStates, StoreError>,
+    ) -> Result<QuotaStates, StoreError> {
+        let Err(StoreError::Full) = answer else { return answer };
+        self.note_full();
+        match self.when_full {
+            WhenFull::Deny => Err(StoreError::Full),
+            WhenFull::Allow => Ok(self.store.uncounted(charges)),
+        }
+    }
+}
+
+/// The steps of one count.
+type Steps<'a> = SmallVec<[Step<'a>; 2]>;
+
+/// The steps of one count, with their answers.
+type StepAnswers<'a> = (Steps<'a>, Vec<Result<QuotaStates, StoreError>>);
+
+/// Returns the state of a counter to which `cost` units were added without asking, with the reason if they are too many.
+/// If nothing was counted, nothing is too many.
+fn judged(quota: &Quota, state: &QuotaState, cost: u32) -> QuotaState {
+    let Some(window) = state.window() else { return *state };
+    let reason = match Reason::of(0, cost.into(), state.limit()) {
+        _ if state.used() <= state.limit() => None,
+        None => Some(Reason::QuotaExceeded),
+        reason => reason,
+    };
+    let standing = Standing::in_window(state.used(), window);
+    QuotaState::of(quota, &standing, state.now(), reason, cost.into())
+        .with_units(state.units())
+        .with_source(state.source())
+}
