@@ -1,4 +1,4 @@
-//! Callers: the policies that the caller of a request may use.
+//! Callers: the policies that the caller of a request may use, and the series that it counts.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use tollgate_policy::{Attributes, Policy};
 
+use crate::access::counted_series::CountedSeries;
+
 /// The caller of an authorized request, and the policies that it may use: these, or all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     policies: Option<Arc<BTreeSet<Box<str>>>>,
+    /// Its own, if it is a principal who counts.
+    series: Option<Arc<CountedSeries>>,
 }
 
 /// The attributes of a request, and the policies that its caller may use. The engine accepts nothing else, so that no
@@ -22,7 +26,17 @@ pub(crate) struct OtherPolicy;
 
 impl Caller {
     pub(crate) fn new(policies: Option<Arc<BTreeSet<Box<str>>>>) -> Self {
-        Self { policies }
+        Self { policies, series: None }
+    }
+
+    /// Adds the series that it counts.
+    pub(crate) fn counting(self, series: Arc<CountedSeries>) -> Self {
+        Self { series: Some(series), ..self }
+    }
+
+    /// Returns the series that it counts; `None` if it is no principal.
+    pub(crate) fn series(&self) -> Option<&CountedSeries> {
+        self.series.as_deref()
     }
 
     /// Returns a request of this caller.

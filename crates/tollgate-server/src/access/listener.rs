@@ -75,9 +75,12 @@ impl Listener {
         security: Security,
     ) -> Self {
         let (name, purpose, flag, scopes) = match kind {
-            ListenerKind::Checks => {
-                ("checks", "Checks by callers", "--listen", Scopes::of([Scope::Check, Scope::Peek]))
-            }
+            ListenerKind::Checks => (
+                "checks",
+                "Checks and counts by callers",
+                "--listen",
+                Scopes::of([Scope::Check, Scope::Peek, Scope::Count]),
+            ),
             ListenerKind::Admin => (
                 "admin",
                 "Operations that read or change more than the caller's own check",

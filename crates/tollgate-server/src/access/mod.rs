@@ -2,6 +2,7 @@
 
 pub(crate) mod authorization;
 pub(crate) mod caller;
+pub(crate) mod counted_series;
 pub(crate) mod last_token;
 pub(crate) mod listener;
 pub(crate) mod peer;

@@ -9,6 +9,8 @@ pub enum Scope {
     Check,
     /// Looks at the counters of the caller's own requests.
     Peek,
+    /// Counts under limits of the caller's own, and changes those counters.
+    Count,
     /// Changes counters: refund, reset, set, record.
     Change,
     /// Reads policies and the description of the service. A principal with it may read metrics as well.
@@ -51,8 +53,8 @@ impl FromIterator<Scope> for Scopes {
 }
 
 impl Scope {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Check, Self::Peek, Self::Change, Self::Read, Self::Metrics, Self::Policies];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Check, Self::Peek, Self::Count, Self::Change, Self::Read, Self::Metrics, Self::Policies];
 
     /// Returns its name in a file of principals, in flags and in problems.
     #[must_use]
@@ -60,6 +62,7 @@ impl Scope {
         match self {
             Self::Check => "check",
             Self::Peek => "peek",
+            Self::Count => "count",
             Self::Change => "change",
             Self::Read => "read",
             Self::Metrics => "metrics",
@@ -72,6 +75,7 @@ impl Scope {
         match self {
             Self::Check => "Checks and holds, also in batches, and reports over gRPC",
             Self::Peek => "Peeks",
+            Self::Count => "Counts under the caller's own limits, which it may also change",
             Self::Change => "Refund, reset, set and record",
             Self::Read => "The live policies, the API description, and metrics",
             Self::Metrics => "Metrics alone",

@@ -11,6 +11,7 @@ use tollgate_policy::{CheckError, Generation, RefundError, Refusal};
 use super::rejection_kind::RejectionKind;
 use crate::access::authorization::MissingRight;
 use crate::access::caller::OtherPolicy;
+use crate::access::counted_series::{CountedSeries, TooManySeries};
 use crate::access::principals::AccessRefusal;
 use crate::access::scope::Scope;
 use crate::decide::envoy::NoDecision;
@@ -39,6 +40,8 @@ pub(crate) struct Rejection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Soon,
+    /// There is room again after so many seconds.
+    After(u32),
     /// It may have changed counters, and would change them twice.
     Never,
 }
@@ -357,6 +360,19 @@ impl Rejection {
 impl From<OtherPolicy> for Rejection {
     fn from(OtherPolicy: OtherPolicy) -> Self {
         Self::new(RejectionKind::Forbidden, "the request needs a policy that the caller may not use")
+    }
+}
+
+impl From<TooManySeries> for Rejection {
+    fn from(TooManySeries(wait): TooManySeries) -> Self {
+        let detail = format!(
+            "nothing was counted: the caller has {} pairs of a name and a window in use, and no more are possible; put what \
+             differs between requests into the attributes",
+            CountedSeries::MAX
+        );
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let repeat = Repeat::After(u32::try_from(seconds.max(1)).unwrap_or(u32::MAX));
+        Self { field: Some("policy".to_owned()), repeat, ..Self::new(RejectionKind::TooManyNames, detail) }
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum RejectionKind {
     /// The request needs a hold, which this operation cannot end.
     NeedsHold,
     TooLarge,
+    /// The caller counts under too many names.
+    TooManyNames,
     /// The body has the wrong type, or is compressed.
     WrongMediaType,
     /// The message breaks its protocol.
@@ -60,6 +62,7 @@ impl RejectionKind {
             Self::SlowRequest => StatusCode::REQUEST_TIMEOUT,
             Self::Conflict | Self::IdConflict | Self::HoldEnded => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooManyNames => StatusCode::TOO_MANY_REQUESTS,
             Self::WrongMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BrokenMessage | Self::InvalidFile => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unimplemented => StatusCode::NOT_IMPLEMENTED,
@@ -90,6 +93,7 @@ impl RejectionKind {
             | Self::InvalidFile
             | Self::Unimplemented => true,
             Self::SlowRequest
+            | Self::TooManyNames
             | Self::DeadlinePassed
             | Self::Unavailable
             | Self::StoreFull

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use tollgate::{QuotaState, Source, StoreError, Verdict};
 use tollgate_policy::{
-    AskedCheck, AskedHold, CheckError, InFlightStanding, MarkedCharge, Policy, PolicyDecision, PolicyHold,
-    PolicyLimit, PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, QuotaStanding, RefundError,
-    RenewAnswer, ReserveAnswer, SettleAnswer, TogetherError, TrialDecision, TrialKind, WhenFull,
+    AskedCheck, AskedCount, AskedHold, CheckError, CountOperation, InFlightStanding, MarkedCharge, Policy,
+    PolicyDecision, PolicyHold, PolicyLimit, PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund,
+    QuotaStanding, RefundError, RenewAnswer, ReserveAnswer, SettleAnswer, TogetherError, TrialDecision,
+    TrialKind, WhenFull,
 };
 use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
@@ -16,7 +17,7 @@ use tracing::{info, warn};
 use crate::access::caller::CallerAttributes;
 use crate::decide::expired_hold_log::ExpiredHoldLog;
 use crate::decide::units_left_log::UnitsLeftLog;
-use crate::metrics::{CheckSource, Metrics};
+use crate::metrics::{CheckSource, Metrics, UndroppedCheck};
 use crate::observe::log_gap::{self, LogGap, LogGaps};
 use crate::observe::stopwatch::Stopwatch;
 use crate::store::readiness::Readiness;
@@ -303,6 +304,35 @@ impl DecisionEngine {
         self.limiter
             .record_each(requests.iter().map(|(attributes, cost)| (attributes.as_attributes(), *cost)))
             .await
+    }
+
+    /// Executes each count under its caller's own limits, separately. Additions are checks, for the metrics.
+    pub(crate) async fn count_each(
+        &self,
+        requests: Vec<(&CallerAttributes<'_>, Policy, CountOperation)>,
+    ) -> Vec<Result<QuotaChanges<QuotaState>, CheckError>> {
+        let stopwatch = Stopwatch::start();
+        let adds = requests.iter().map(|(_, _, operation)| matches!(operation, CountOperation::Add(_)));
+        let adds: Vec<bool> = adds.collect();
+        let undropped = adds.contains(&true).then(|| self.metrics.undropped());
+        let deadline = self.limiter.store().deadline(stopwatch, None);
+        let asked = requests.into_iter().map(|(attributes, limits, operation)| {
+            AskedCount::new(attributes.as_attributes(), limits, operation)
+        });
+        let counted = self.limiter.count_each_until(deadline, asked).await;
+        undropped.into_iter().for_each(UndroppedCheck::ended);
+        for (counted, is_add) in counted.iter().zip(&adds) {
+            match counted {
+                Ok(counted) if *is_add => self.metrics.checked(CheckSource::of_count(counted)),
+                Err(error) if *is_add => self.note_error(error),
+                Err(CheckError::Store(StoreError::Full)) => self.note_full(),
+                _ => {}
+            }
+        }
+        if counted.iter().zip(&adds).any(|(counted, is_add)| *is_add && counted.is_ok()) {
+            self.metrics.took(stopwatch.elapsed());
+        }
+        counted
     }
 
     fn note(&self, decision: &Result<PolicyDecision, CheckError>) {

@@ -60,7 +60,7 @@ pub(super) fn code(kind: RejectionKind) -> Code {
         RejectionKind::Unimplemented => Code::Unimplemented,
         RejectionKind::IdConflict => Code::AlreadyExists,
         RejectionKind::HoldEnded | RejectionKind::NeedsHold => Code::FailedPrecondition,
-        RejectionKind::TooLarge => Code::ResourceExhausted,
+        RejectionKind::TooLarge | RejectionKind::TooManyNames => Code::ResourceExhausted,
         RejectionKind::SlowRequest | RejectionKind::DeadlinePassed => Code::DeadlineExceeded,
         RejectionKind::Unavailable
         | RejectionKind::StoreFull

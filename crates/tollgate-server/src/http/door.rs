@@ -4,7 +4,7 @@
 //! cannot read the answers, but it could change things. If it binds its own name to our address, it could read as well.
 //! So operations that change, read or reload policies refuse every request that such a page could send: a body without
 //! the type JSON, a request that the browser marks as from another site, and a request for another name. Checks only
-//! charge units to their caller, and accept any of these.
+//! charge units to their caller, and accept any of these. Counts can be set and reset, so they are guarded.
 //!
 //! With principals, every operation with a scope demands that scope. A page has no token, so its own name does not help
 //! it there. But browsers show client certificates by themselves, so the other two rules still apply.

@@ -2,8 +2,8 @@
 //!
 //! The way of a request: `operations` is the table that names its operation, `door` checks it, and the handler in the
 //! table answers it. `query`, `body` and `json` read requests; `wire` has the types of requests and replies. The
-//! handlers are in `checks` and `holds` (callers' own requests), `changes`, `policies` and `reloads` (for administrators). `rejection` answers
-//! requests that get no decision. `dialects` has the paths and words of other systems. `forwarded` answers proxies
+//! handlers are in `checks`, `holds` and `counts` (callers' own requests), `changes`, `policies` and `reloads` (for
+//! administrators). `rejection` answers requests that get no decision. `dialects` has the paths and words of other systems. `forwarded` answers proxies
 //! about requests that headers describe. `openapi` describes the table. `connection` is HTTP on one connection,
 //! and `outgoing` is the body of an answer that is being sent.
 
@@ -12,6 +12,7 @@ mod check_options;
 mod checks;
 mod clock;
 mod connection;
+mod counts;
 mod dialects;
 mod domains;
 mod door;
@@ -48,6 +49,7 @@ use self::operation::{Effect, Handler, OperationRow};
 use self::operations::Operations;
 use self::reply::Reply;
 use crate::access::caller::Caller;
+use crate::access::counted_series::CountedSeries;
 use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
 use crate::answer::rejection::Rejection;
@@ -86,6 +88,8 @@ pub(crate) struct Edge {
     phase: Phase,
     /// Limits the log lines about refused requests of proxies.
     refusal_logged: LogGap,
+    /// The series that callers count who are no principals.
+    series: CountedSeries,
 }
 
 impl Edge {
@@ -125,6 +129,7 @@ impl Edge {
             scrape,
             phase,
             refusal_logged: LogGap::default(),
+            series: CountedSeries::new(),
         }
     }
 

@@ -12,10 +12,11 @@ use super::operation::{
 use super::policies::PoliciesBody;
 use super::reloads::ReloadReply;
 use super::wire::{
-    BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, RecordBatchReply,
-    RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest, RenewBatchReply,
-    RenewBatchRequest, RenewReply, RenewRequest, ReserveBatchReply, ReserveBatchRequest, ReserveRequest,
-    ResetRequest, SchemaOf, SetRequest, SettleBatchReply, SettleBatchRequest, SettleReply, SettleRequest,
+    BatchReply, BatchRequest, CheckRequest, CountBatchReply, CountBatchRequest, CountReply, CountRequest,
+    CountsReply, HealthReply, PeekRequest, RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply,
+    RefundRequest, ReloadRequest, RenewBatchReply, RenewBatchRequest, RenewReply, RenewRequest,
+    ReserveBatchReply, ReserveBatchRequest, ReserveRequest, ResetRequest, SchemaOf, SetRequest,
+    SettleBatchReply, SettleBatchRequest, SettleReply, SettleRequest,
 };
 use super::{Edge, domains, forwarded, reply};
 use crate::access::listener::Listener;
@@ -70,6 +71,19 @@ const OF_A_HOLD: &[(StatusCode, &str)] = &[
          changed",
     ),
 ];
+const OF_A_COUNT: &[(StatusCode, &str)] = &[
+    UNCOUNTABLE,
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The store failed, and the call says `closed` or changes counters. Or: The store is full, and the key has no \
+         counter (`reason` is `store_full`)",
+    ),
+    (
+        StatusCode::TOO_MANY_REQUESTS,
+        "The caller has 64 pairs of a name and a window in use, and this is another one (`reason` is `too_many_names`); \
+         nothing was counted",
+    ),
+];
 const OF_A_RELOAD: &[(StatusCode, &str)] = &[
     (StatusCode::CONFLICT, "The limits come from flags or over xDS, so there is no file to reload"),
     (StatusCode::UNPROCESSABLE_ENTITY, "The file cannot be read or is invalid; nothing was changed"),
@@ -89,7 +103,7 @@ impl Operations {
     /// policies. Without policies, everything would be admitted.
     pub(super) fn of_domains() -> Self {
         let asks_policies = |row: &OperationRow| {
-            matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change))
+            matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Count | Scope::Change))
         };
         let (asking, others): (Vec<_>, Vec<_>) = Self::own().into_iter().partition(asks_policies);
         let rows = domains::rows();
@@ -177,6 +191,15 @@ impl Operations {
                 .summary("End many holds, each independently")
                 .success(Success::Json(of::<SettleBatchReply<'_>>(), "An entry for each request"))
                 .handled_by(later!(settle_batch)),
+            Operation::post("count", "/v1/count", Scope::Count, of::<CountRequest<'_>>())
+                .summary("Count under limits of the caller's own (only with `serve --caller-quotas`)")
+                .success(Success::Json(of::<CountReply<'_>>(), "The state of the counters, also past the limit"))
+                .rejecting(OF_A_COUNT)
+                .handled_by(later!(count)),
+            Operation::post("countBatch", "/v1/count/batch", Scope::Count, of::<CountBatchRequest<'_>>())
+                .summary("Make many counts, each independently")
+                .success(Success::Json(of::<CountBatchReply<'_>>(), "An entry for each request"))
+                .handled_by(later!(count_batch)),
             Operation::post("refund", "/v1/refund", Scope::Change, of::<RefundRequest<'_>>())
                 .summary("Give back units that still count")
                 .success(Success::Json(of::<RefundReply<'_>>(), "The state of each quota"))
@@ -375,7 +398,7 @@ mod tests {
     fn guarded_changes_have_a_body() {
         let table = Operations::of_policies(None);
         let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
-        assert_eq!(table.iter().filter(changes).count(), 6);
+        assert_eq!(table.iter().filter(changes).count(), 8);
         for operation in table.iter().filter(changes) {
             assert_eq!(operation.method, Method::POST, "{}", operation.id);
         }

@@ -54,7 +54,7 @@ impl From<&PolicyInFlight> for ChangedQuota {
 }
 
 /// The reason: the id belongs to another hold, or to one that was settled; a policy limits units in flight, so the request
-/// needs a hold (`/v1/reserve`); or the store has no room for a new key, cannot be reached, did not answer (so the request
+/// needs a hold (`/v1/reserve`); the caller counts under too many names; or the store has no room for a new key, cannot be reached, did not answer (so the request
 /// may have been counted or not), or can never count the request.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +62,7 @@ pub(super) enum ProblemReason {
     IdConflict,
     HoldEnded,
     NeedsHold,
+    TooManyNames,
     StoreFull,
     StoreUnavailable,
     OutcomeUnknown,

@@ -26,6 +26,7 @@ impl<'a> From<&'a Rejection> for ProblemBody<'a> {
             Some(ProblemReason::Uncountable) => UNCOUNTABLE,
             Some(
                 ProblemReason::StoreFull
+                | ProblemReason::TooManyNames
                 | ProblemReason::IdConflict
                 | ProblemReason::HoldEnded
                 | ProblemReason::NeedsHold,
@@ -67,9 +68,12 @@ impl From<Rejection> for Reply {
         if status == StatusCode::UNAUTHORIZED {
             reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if status == StatusCode::SERVICE_UNAVAILABLE && rejection.repeat() == Repeat::Soon {
-            reply.headers_mut().insert(RETRY_AFTER, reply::RETRY_SOON);
-        }
+        let retry_after = match rejection.repeat() {
+            Repeat::Soon if status == StatusCode::SERVICE_UNAVAILABLE => Some(reply::RETRY_SOON),
+            Repeat::After(seconds) => Some(seconds.into()),
+            Repeat::Soon | Repeat::Never => None,
+        };
+        reply.headers_mut().extend(retry_after.map(|seconds| (RETRY_AFTER, seconds)));
         reply.is_unread = rejection.is_unread();
         reply
     }
@@ -87,13 +91,14 @@ impl From<QueryError> for Rejection {
     }
 }
 
-/// Returns the reason for programs, which problems of holds and of the store have.
+/// Returns the reason for programs, which problems of holds, of names and of the store have.
 const fn reason(rejection: &Rejection) -> Option<ProblemReason> {
     match rejection.kind() {
         _ if rejection.is_outcome_unknown() => Some(ProblemReason::OutcomeUnknown),
         RejectionKind::IdConflict => Some(ProblemReason::IdConflict),
         RejectionKind::HoldEnded => Some(ProblemReason::HoldEnded),
         RejectionKind::NeedsHold => Some(ProblemReason::NeedsHold),
+        RejectionKind::TooManyNames => Some(ProblemReason::TooManyNames),
         RejectionKind::StoreFull => Some(ProblemReason::StoreFull),
         RejectionKind::StoreUnavailable => Some(ProblemReason::StoreUnavailable),
         RejectionKind::Uncountable => Some(ProblemReason::Uncountable),

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{OnStoreFailure, Source};
+use tollgate::{OnStoreFailure, QuotaState, Source};
 use tollgate_envoy::Response;
-use tollgate_policy::{Policy, PolicyDecision};
+use tollgate_policy::{Policy, PolicyDecision, QuotaChanges};
 
 use super::Metrics;
 
@@ -47,6 +47,14 @@ impl CheckSource {
                 let is_counted = is_local && !decision.is_without_room();
                 if is_counted { Self::FallbackLocal } else { Self::FallbackOpen }
             }
+        }
+    }
+
+    /// Like [`of`](Self::of), but for units that were added under a caller's own limits.
+    pub(crate) fn of_count(counted: &QuotaChanges<QuotaState>) -> Self {
+        match counted.iter().any(|(_, _, state)| state.source() == Source::Fallback) {
+            true => Self::FallbackOpen,
+            false => Self::Store,
         }
     }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate_testkit::manual::{blocks, inline_code};
 
 use crate::support::folder::Folder;
@@ -71,12 +71,42 @@ fn the_commands_about_costs_answer_as_their_page_says() {
 
 #[test]
 fn the_commands_about_single_calls_answer_as_their_page_says() {
-    let [given, narrowed] = sections(ASKING)[..] else { panic!("other sections") };
+    let [given, counted, narrowed] = sections(ASKING)[..] else { panic!("other sections") };
 
     let [answer] = &played(given, &start(ASKING, given))[..] else { panic!("a check with limits") };
     let limits = quotas(answer);
     assert_eq!([&limits[0]["limit"], &limits[1]["limit"]], [&json!(5), &json!(100)]);
     assert_eq!(answer["policy"], "downloads:caller");
+
+    let shown = blocks(counted).into_iter().filter(|block| block.language == "text");
+    let shown: Vec<Value> =
+        shown.flat_map(|block| block.text.lines()).map(|line| line.parse().expect("JSON")).collect();
+    let server = start(ASKING, counted);
+    let commands = blocks(counted).into_iter().filter(|block| block.language == "sh");
+    let commands: Vec<String> = commands
+        .flat_map(|block| block.text.replace("\\\n", " ").lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let answers: Vec<Value> =
+        commands.iter().map(|command| Curl::parse(command).send(&server).json()).collect();
+    let [added, subtracted, looked, batch] = &answers[..] else { panic!("other commands: {commands:?}") };
+    // All but the times is as the page shows it.
+    for (answer, shown) in [added, subtracted, looked].into_iter().zip(&shown) {
+        for (field, shown) in shown.as_object().expect("an object") {
+            let is_time = ["reset_after_ms", "window"].contains(&field.as_str());
+            assert!(
+                is_time && answer[field].is_null() == shown.is_null() || answer[field] == *shown,
+                "{field}: {answer}"
+            );
+        }
+        assert_eq!(
+            answer.as_object().map(serde_json::Map::len),
+            shown.as_object().map(serde_json::Map::len),
+            "{answer}"
+        );
+    }
+    assert_eq!(shown.len(), 3);
+    let used = |place: usize| batch["counts"][place]["used"].as_u64();
+    assert_eq!((used(0), used(1)), (Some(1), Some(1)), "{batch}");
 
     let folder = Folder::new();
     let file = blocks(POLICIES).into_iter().find(|block| block.language == "yaml");

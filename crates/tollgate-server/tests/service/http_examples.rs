@@ -14,7 +14,7 @@ pub(crate) const POLICIES: &str = "policies:
 ";
 
 /// Operations and their requests: the port, the target, and the body or a header. They run in this order.
-const REQUESTS: [(&str, u16, &str, Input); 24] = [
+const REQUESTS: [(&str, u16, &str, Input); 26] = [
     (
         "GET /forward-auth",
         8080,
@@ -61,6 +61,20 @@ const REQUESTS: [(&str, u16, &str, Input); 24] = [
         Input::Body(r#"{"requests": [{"hold": "HOLD", "cost": 0}]}"#),
     ),
     (
+        "POST /v1/count",
+        8080,
+        "/v1/count",
+        Input::Body(r#"{"attributes": {"user": "alice"}, "policy": "login", "quotas": ["5/1m"], "cost": 7}"#),
+    ),
+    (
+        "POST /v1/count/batch",
+        8080,
+        "/v1/count/batch",
+        Input::Body(
+            r#"{"requests": [{"attributes": {"user": "alice"}, "policy": "login", "window": "1m", "operation": "get"}]}"#,
+        ),
+    ),
+    (
         "POST /v1/refund",
         8090,
         "/v1/refund",
@@ -104,8 +118,10 @@ pub(crate) fn examples() -> BTreeMap<&'static str, String> {
     let mut command = tollgate();
     command.current_dir(folder.root());
     let proxies = ["--trusted-proxy", "127.0.0.0/8"];
-    let server =
-        Server::start_by(command, &[&["--config", "tollgate.yaml", "--test-clock"], &proxies[..]].concat());
+    let server = Server::start_by(
+        command,
+        &[&["--config", "tollgate.yaml", "--test-clock", "--caller-quotas"], &proxies[..]].concat(),
+    );
     let advance = |millis: u64| {
         let reply = server.admin_post("/v1/clock", &format!(r#"{{"advance_ms": {millis}}}"#)).json();
         reply["now"].as_u64().unwrap()

@@ -20,6 +20,8 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/v1/check",
         "/v1/peek",
         "/v1/check/batch",
+        "/v1/count",
+        "/v1/count/batch",
         "/v1/refund",
         "/v1/reserve",
         "/v1/reserve/batch",
@@ -158,6 +160,7 @@ fn every_field_of_an_answer_is_described() {
             "id_conflict",
             "hold_ended",
             "needs_hold",
+            "too_many_names",
             "store_full",
             "store_unavailable",
             "outcome_unknown",
@@ -171,6 +174,12 @@ fn every_field_of_an_answer_is_described() {
     assert_described(&schemas, "Reservation", &reserved);
     assert_described(&schemas, "Quota", &reserved["quotas"][1]);
     assert_described(&schemas, "QuotaExceeded", &own.post("/v1/reserve", body).json());
+    let count = r#"{"attributes": {"user": "bob"}, "policy": "own", "quotas": ["1/1d@first_hit", "9/2d"], "cost": 2}"#;
+    let counted = own.post("/v1/count", count).json();
+    assert_described(&schemas, "Count", &counted);
+    assert_described(&schemas, "CountFigures", &counted["quotas"][0]);
+    let window = r#"{"attributes": {"user": "bob"}, "policy": "own", "window": "1d"}"#;
+    assert_described(&schemas, "Count", &own.post("/v1/count", window).json());
     let hold = |more: Value| {
         let mut body = json!({ "hold": reserved["hold"] });
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());

@@ -123,7 +123,8 @@ impl From<Source> for DecisionSource {
     }
 }
 
-/// Rounded up, so that no client returns too early.
-fn millis(duration: Duration) -> u64 {
+/// Returns the milliseconds, rounded up, so that no client returns too early.
+#[must_use]
+pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -17,6 +17,7 @@ use tollgate::Timestamp;
 pub(crate) use self::file::{PrincipalFile, PrincipalLine, addition, line_of};
 pub(crate) use self::live::LivePrincipals;
 use crate::access::caller::Caller;
+use crate::access::counted_series::CountedSeries;
 use crate::access::peer::ConnectionPeer;
 use crate::access::scope::{Scope, Scopes};
 use crate::access::token::Digest;
@@ -62,6 +63,8 @@ struct PrincipalEntry {
     principal: Principal,
     /// In Unix seconds, 0 if never used. A reload keeps it, by name.
     last_used: Arc<AtomicI64>,
+    /// The series that it counts. A reload keeps them, by name.
+    series: Arc<CountedSeries>,
 }
 
 /// The token of a request.
@@ -98,8 +101,8 @@ impl Principals {
     fn new(principals: Vec<Principal>, earlier: Option<&Self>) -> Self {
         let version = earlier.map_or(0, |earlier| earlier.version + 1);
         let earlier = earlier.into_iter().flat_map(|earlier| &earlier.entries);
-        let last_used: HashMap<&str, &Arc<AtomicI64>> =
-            earlier.map(|entry| (&*entry.principal.name, &entry.last_used)).collect();
+        let kept: HashMap<&str, &PrincipalEntry> =
+            earlier.map(|entry| (&*entry.principal.name, entry)).collect();
         let (mut tokens, mut certificates) = (HashMap::new(), HashMap::new());
         for (place, principal) in principals.iter().enumerate() {
             match &principal.credential {
@@ -107,9 +110,12 @@ impl Principals {
                 Credential::Certificate(name) => drop(certificates.insert(name.clone(), place)),
             }
         }
-        let entries = principals.into_iter().map(|principal| PrincipalEntry {
-            last_used: last_used.get(&*principal.name).map(|used| Arc::clone(used)).unwrap_or_default(),
-            principal,
+        let entries = principals.into_iter().map(|principal| {
+            let (last_used, series) = match kept.get(&*principal.name) {
+                Some(entry) => (Arc::clone(&entry.last_used), Arc::clone(&entry.series)),
+                None => (Arc::default(), Arc::new(CountedSeries::new())),
+            };
+            PrincipalEntry { principal, last_used, series }
         });
         Self { version, entries: entries.collect(), tokens, certificates }
     }
@@ -126,7 +132,7 @@ impl Principals {
         peer: &ConnectionPeer,
         now: Timestamp,
     ) -> Result<Caller, AccessRefusal> {
-        let PrincipalEntry { principal, last_used } = self.find(presented, peer)?;
+        let PrincipalEntry { principal, last_used, series } = self.find(presented, peer)?;
         if principal.expires.is_some_and(|expires| expires <= now) {
             return Err(AccessRefusal::Expired);
         }
@@ -138,7 +144,8 @@ impl Principals {
         if !principal.scopes.has(scope) {
             return Err(AccessRefusal::Scope);
         }
-        Ok(Caller::new(principal.policies.clone()))
+        let caller = Caller::new(principal.policies.clone());
+        Ok(if scope == Scope::Count { caller.counting(Arc::clone(series)) } else { caller })
     }
 
     /// Finds the caller. A token overrides a certificate, and an unknown token is refused even with a known

@@ -3,6 +3,7 @@
 //! The comments on the types are the descriptions in `/openapi.json`.
 
 mod changes;
+mod counts;
 mod decision;
 mod health;
 mod holds;
@@ -11,6 +12,10 @@ mod requests;
 use schemars::{Schema, SchemaGenerator};
 
 pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
+pub(super) use self::counts::{
+    CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm, CountReply, CountRequest,
+    OperationName, OutageAnswer,
+};
 pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, ClientDenial, DeniedReply};
 pub(super) use self::health::HealthReply;
 pub(super) use self::holds::{

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use super::{
-    ALICE, ALL_SCOPES, Concerns, OPERATIONS, POLICIES, Principal, ask, assert_published, expected, new_token,
+    ALICE, ALL_SCOPES, COUNT, Concerns, OPERATIONS, POLICIES, Principal, ask, assert_published, expected,
+    new_token,
 };
 use crate::support::Server;
 use crate::support::folder::Folder;
@@ -40,6 +41,7 @@ fn principals() -> (Vec<Principal>, String) {
     known("expired", ALL_SCOPES, None, &["--expires", "2020-01-01T00:00:00Z"]);
     known("check", &["check"], None, &[]);
     known("peek", &["peek"], None, &[]);
+    known("count", &["count"], None, &[]);
     known("change", &["change"], None, &[]);
     known("read", &["read"], None, &[]);
     known("metrics", &["metrics"], None, &[]);
@@ -70,7 +72,10 @@ impl Watched {
         let metrics = String::from_utf8(metrics).expect("text");
         let is_read =
             |line: &&str| line.starts_with("tollgate_policies_reloads_total{outcome=\"unchanged\"}");
-        (used(ALICE) + used(FORWARDED), metrics.lines().find(is_read).map(str::to_owned))
+        let get = COUNT.replace("\"policy\"", "\"operation\": \"get\", \"policy\"");
+        let count = ask(self.server.public, "POST", "/v1/count", &["Host: x", &self.root], &get).json();
+        let counted = count["used"].as_u64().expect("a count");
+        (used(ALICE) + used(FORWARDED) + counted, metrics.lines().find(is_read).map(str::to_owned))
     }
 
     fn metrics(&self) -> SocketAddr {
@@ -93,6 +98,7 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
         "127.0.0.1:0",
         "--answers",
         "spring-starter",
+        "--caller-quotas",
     ]);
     let root = principals.iter().find(|principal| principal.name == "root").expect("it is there");
     let watched = Watched { server, root: root.shown[0].clone() };
@@ -120,9 +126,10 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
                 }
                 if is_right && operation.concerns == Concerns::SearchInBatch && status == 200 {
                     let body = reply.json();
-                    let entries =
-                        if body["decisions"].is_null() { &body["records"] } else { &body["decisions"] };
-                    let entry = &entries[0];
+                    let lists = ["decisions", "records", "counts"];
+                    let entry =
+                        &lists.map(|list| &body[list]).into_iter().find(|it| it.is_array()).expect("a list")
+                            [0];
                     let is_refused = entry["status"] == 403 && entry["allowed"].is_null();
                     if is_refused != (inner == 403) {
                         note(&format!("{entry} in place of {inner}"));
@@ -145,7 +152,7 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
                 if inner != 200 && after != before {
                     note(&format!("refused, and yet {before:?} became {after:?}"));
                 }
-                let takes = operation.scopes.first() == Some(&"check");
+                let takes = matches!(operation.scopes.first(), Some(&("check" | "count")));
                 if inner == 200 && takes && after.0 != before.0 + 1 {
                     note(&format!("allowed, and yet {before:?} became {after:?}"));
                 }

@@ -102,6 +102,13 @@ const FORWARD: &[&str] = &[
 
 const SET: &str = r#"{"attributes": {"name": "search", "key": "alice"}, "used": 7}"#;
 
+const COUNT: &str =
+    r#"{"attributes": {"key": "alice"}, "policy": "search", "quotas": ["1000000/1d@first_hit"]}"#;
+
+const COUNT_BATCH: &str = r#"{"requests": [
+    {"attributes": {"key": "alice"}, "policy": "search", "quotas": ["1000000/1d@first_hit"]}
+]}"#;
+
 const REFUND: &str = r#"{"attributes": {"name": "search", "key": "alice"}, "version": 1,
     "windows": [{"policy": "search", "quota": "1000000/1d@first_hit", "start": 0}]}"#;
 
@@ -121,7 +128,7 @@ const fn forwarded(method: &'static str) -> Operation {
     Operation { headers: FORWARD, ..asked }
 }
 
-const OPERATIONS: [Operation; 35] = {
+const OPERATIONS: [Operation; 37] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -131,6 +138,8 @@ const OPERATIONS: [Operation; 35] = {
         forwarded("GET"),
         forwarded("POST"),
         operation("POST", "/v1/peek", ALICE, PUBLIC, &["peek"], Search),
+        operation("POST", "/v1/count", COUNT, PUBLIC, &["count"], Search),
+        operation("POST", "/v1/count/batch", COUNT_BATCH, PUBLIC, &["count"], SearchInBatch),
         operation("POST", "/v1/refund", REFUND, ADMIN, &["change"], Search),
         operation("POST", "/v1/reserve", ALICE, PUBLIC, &["check"], Search),
         operation("POST", "/v1/reserve/batch", BATCH, PUBLIC, &["check"], SearchInBatch),
@@ -181,7 +190,7 @@ struct Principal {
     policy: Option<&'static str>,
 }
 
-const ALL_SCOPES: &[&str] = &["check", "peek", "change", "read", "metrics", "policies"];
+const ALL_SCOPES: &[&str] = &["check", "peek", "count", "change", "read", "metrics", "policies"];
 
 /// Returns the status of a cell, and of the request in a batch.
 fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u16, u16) {

@@ -288,7 +288,7 @@ fn prints_a_new_token_with_its_line() {
         (&["--name", "web"][..], "--scope"),
         (&["--scope", "check"], "--name"),
         (&["--name", "a b", "--scope", "check"], "expected 1 to 64"),
-        (&["--name", "web", "--scope", "root"], "possible values: check, peek, change"),
+        (&["--name", "web", "--scope", "root"], "possible values: check, peek, count, change"),
         (&["--name", "web", "--scope", "check", "--expires", "tomorrow"], "expected a time"),
     ] {
         let (status, text) = run(flags);

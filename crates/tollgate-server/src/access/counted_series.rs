@@ -1,0 +1,140 @@
+//! The series that a caller counts under names of its own choice, so that their number is bounded.
+//!
+//! A caller who puts a user's name or an address into the name of its limits would start a new series for each of them.
+//! The pairs of a name and a series that a caller has in use are remembered by digests, until one window's length has
+//! passed since their last use.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tollgate::{CalendarUnit, PolicyQuota, WindowLength};
+
+use crate::observe::stopwatch::Stopwatch;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct CountedSeries {
+    stopwatch: Stopwatch,
+    pairs: Mutex<Vec<UsedPair>>,
+}
+
+/// A name and a series that are in use.
+#[derive(Debug)]
+struct UsedPair {
+    /// Of the name and the series, with a random key of the process.
+    digest: u128,
+    /// When it is free, on the stopwatch.
+    free_at: Duration,
+}
+
+/// Too many pairs are in use; the time until there is room for those that were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooManySeries(pub(crate) Duration);
+
+impl CountedSeries {
+    /// The maximum number of pairs in use: far more than an application has limits.
+    pub(crate) const MAX: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        Self { stopwatch: Stopwatch::start(), pairs: Mutex::default() }
+    }
+
+    /// Notes that these quotas are used now.
+    ///
+    /// # Errors
+    ///
+    /// If there were more than [`MAX`](Self::MAX) pairs in use then. Nothing is noted.
+    pub(crate) fn note(&self, quotas: &[PolicyQuota]) -> Result<(), TooManySeries> {
+        self.note_at(self.stopwatch.elapsed(), quotas)
+    }
+
+    fn note_at(&self, now: Duration, quotas: &[PolicyQuota]) -> Result<(), TooManySeries> {
+        // Nothing that is done under the lock leaves half of it undone.
+        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        pairs.retain(|pair| pair.free_at > now);
+        let is_known = |quota: &&PolicyQuota| pairs.iter().any(|pair| pair.digest == quota.scope_digest());
+        let news = quotas.len() - quotas.iter().filter(is_known).count();
+        // A request has at most eight quotas, so this many pairs can be free.
+        let excess = (pairs.len() + news).saturating_sub(Self::MAX);
+        if excess > 0 {
+            let mut free_at: Vec<Duration> = pairs.iter().map(|pair| pair.free_at).collect();
+            free_at.sort_unstable();
+            let free_at = free_at.get(excess - 1).copied().unwrap_or_default();
+            return Err(TooManySeries(free_at.saturating_sub(now)));
+        }
+        for quota in quotas {
+            let (digest, free_at) = (quota.scope_digest(), now.saturating_add(longest(quota)));
+            match pairs.iter_mut().find(|pair| pair.digest == digest) {
+                Some(pair) => pair.free_at = free_at,
+                None => pairs.push(UsedPair { digest, free_at }),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the longest time that a window of the quota can have. A day that a zone makes longer has 25 hours.
+fn longest(quota: &PolicyQuota) -> Duration {
+    let days = |days: u32| 24 * HOUR * days + HOUR;
+    match quota.quota().window() {
+        WindowLength::Fixed(length) => length,
+        WindowLength::Calendar(CalendarUnit::Day) => days(1),
+        WindowLength::Calendar(CalendarUnit::Week) => days(7),
+        WindowLength::Calendar(CalendarUnit::Month) => days(31),
+        _ => days(366),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn quotas(name: &str, written: &[&str]) -> Vec<PolicyQuota> {
+        written.iter().map(|quota| PolicyQuota::new(name, quota.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn the_65th_pair_waits_until_another_is_free() {
+        let series = CountedSeries::new();
+        let note = |seconds: u32, name: &str, written: &[&str]| {
+            series.note_at(SECOND * seconds, &quotas(name, written)).map_err(|TooManySeries(wait)| wait)
+        };
+        for name in 0..64 {
+            assert_eq!(note(name, &format!("name-{name}"), &["5/100s"]), Ok(()));
+        }
+        // A further name, and a further series of a name.
+        assert_eq!(note(64, "another", &["5/100s"]), Err(SECOND * 36));
+        assert_eq!(note(64, "name-63", &["5/100s@first_hit"]), Err(SECOND * 36));
+        // Two of three are new: the first two have to be free.
+        assert_eq!(note(64, "name-63", &["5/100s", "5/1s", "5/2s"]), Err(SECOND * 37));
+        // A limit belongs to no pair, and a use keeps a pair for longer.
+        assert_eq!(note(64, "name-0", &["7/100s"]), Ok(()));
+        assert_eq!(note(99, "another", &["5/100s"]), Err(SECOND * 2));
+        assert_eq!(note(101, "another", &["5/100s"]), Ok(()));
+        assert_eq!(note(101, "one-more", &["5/100s"]), Err(SECOND));
+        assert_eq!(note(102, "one-more", &["5/100s"]), Ok(()));
+        assert_eq!(series.pairs.lock().unwrap().len(), 64);
+    }
+
+    #[test]
+    fn a_refused_request_uses_nothing() {
+        let series = CountedSeries::new();
+        for name in 0..63 {
+            series.note_at(SECOND, &quotas(&format!("name-{name}"), &["5/1m"])).unwrap();
+        }
+        assert!(series.note_at(2 * SECOND, &quotas("two", &["5/1m", "5/1h"])).is_err());
+        assert_eq!(series.note_at(2 * SECOND, &quotas("one", &["5/1m"])), Ok(()));
+    }
+
+    #[test]
+    fn calendar_windows_count_by_their_longest() {
+        let lengths = ["5/day@Europe/Berlin", "5/week@UTC", "5/month@UTC", "5/year@UTC", "5/1m@first_hit"];
+        let hours =
+            quotas("a", &lengths).iter().map(|quota| longest(quota).as_secs() / 60).collect::<Vec<_>>();
+        assert_eq!(hours, [25 * 60, 169 * 60, 745 * 60, 8_785 * 60, 1]);
+    }
+}
