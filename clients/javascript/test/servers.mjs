@@ -1,7 +1,7 @@
 // Servers for tests: the service that was built, a Redis, and a server that answers what a test says.
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -66,6 +66,28 @@ export async function scripted(t, play) {
 export function reply(status, body, headers = "") {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   return `HTTP/1.1 ${status} Status\r\nContent-Length: ${Buffer.byteLength(text)}\r\n${headers}\r\n${text}`;
+}
+
+/** Starts a proxy in front of a service. `delay.ms` is how much later each byte arrives. */
+export async function slowProxy(t, url) {
+  const target = new URL(url);
+  const delay = { ms: 0 };
+  const sockets = new Set();
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname);
+    for (const [from, to] of [[client, upstream], [upstream, client]]) {
+      sockets.add(from);
+      from.on("error", () => to.destroy());
+      from.on("close", () => to.destroy());
+      from.on("data", (chunk) => setTimeout(() => to.writable && to.write(chunk), delay.ms));
+    }
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${server.address().port}`, delay };
 }
 
 /** Starts a program of `test/apps` in a process of its own, and returns its address. */

@@ -4,7 +4,7 @@ import { ipKeyGenerator, rateLimit } from "express-rate-limit";
 import { Tollgate } from "tollgate-client";
 import { TollgateStore } from "tollgate-client/express-rate-limit";
 
-const tollgate = new Tollgate();
+const tollgate = new Tollgate({ timeout: Number(process.env.TIMEOUT ?? 250) });
 const app = express();
 
 function limiter(options, store) {

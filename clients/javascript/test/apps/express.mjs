@@ -4,7 +4,7 @@ import { rateLimit } from "tollgate-client/express";
 
 const { default: express } = await import(process.env.EXPRESS ?? "express");
 
-const tollgate = new Tollgate({ names: { "/login": "closed" } });
+const tollgate = new Tollgate({ timeout: Number(process.env.TIMEOUT ?? 250), names: { "/login": "closed" } });
 const app = express();
 const router = express.Router();
 

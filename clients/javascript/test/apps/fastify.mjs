@@ -3,7 +3,7 @@ import Fastify from "fastify";
 import { Tollgate } from "tollgate-client";
 import { rateLimit } from "tollgate-client/fastify";
 
-const tollgate = new Tollgate({ names: { "/login": "closed" } });
+const tollgate = new Tollgate({ timeout: Number(process.env.TIMEOUT ?? 250), names: { "/login": "closed" } });
 const app = Fastify({ routerOptions: { caseSensitive: false, ignoreTrailingSlash: true } });
 const search = { name: "search", by: (request) => ({ user: request.headers["x-user"] }), headers: true };
 

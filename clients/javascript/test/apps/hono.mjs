@@ -5,7 +5,7 @@ import { Hono } from "hono";
 import { Tollgate } from "tollgate-client";
 import { rateLimit } from "tollgate-client/hono";
 
-const tollgate = new Tollgate({ names: { "/login": "closed" } });
+const tollgate = new Tollgate({ timeout: Number(process.env.TIMEOUT ?? 250), names: { "/login": "closed" } });
 const app = new Hono({ strict: false });
 const search = { name: "search", by: (context) => ({ user: context.req.header("x-user") }), headers: true };
 
