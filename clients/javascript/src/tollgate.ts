@@ -112,8 +112,8 @@ export class Tollgate {
   readonly #log: FailureLog;
   #closed = false;
 
-  /** Throws a TypeError if an option is wrong. */
-  constructor(options: TollgateOptions = {}) {
+  /** Throws a TypeError if an option is wrong. `open` is for the other entries of this package. */
+  constructor(options: TollgateOptions = {}, open: (settings: TransportSettings) => Transport = openTransport) {
     checkOptions(options, ["url", "token", "timeout", "onFailure", "names", "maxConnections", "logger", "fetch"]);
     const settings = {
       address: options.url !== undefined ? parseAddress(options.url, "url") : addressOfEnvironment(),
@@ -128,7 +128,7 @@ export class Tollgate {
     if (typeof logger.warn !== "function") throw new TypeError("logger must have a function `warn`");
     this.#log = new FailureLog(logger);
     this.#slots = new Slots(settings.maxConnections);
-    this.#transport = this.openTransport(settings, options.fetch);
+    this.#transport = options.fetch === undefined ? open(settings) : new FetchTransport(settings, options.fetch);
   }
 
   /** Takes units, if there is room. */
@@ -151,14 +151,14 @@ export class Tollgate {
   async wait(name: string, attributes: Attributes = {}, options: WaitOptions = {}): Promise<Decision> {
     checkOptions(options, ["cost", "timeout", "signal", ...trace]);
     const { timeout, signal, ...rest } = options;
-    const end = performance.now() + checkTime(timeout ?? 30_000, "timeout", longestWait);
+    const end = this.now() + checkTime(timeout ?? 30_000, "timeout", longestWait);
     for (;;) {
       signal?.throwIfAborted();
       const decision = await this.#decide("/v1/check", name, attributes, rest);
       if (decision.allowed || decision.failure !== undefined) return decision;
       const pause = decision.retryAfterMs ?? (decision.reason === "in_flight_exceeded" ? inFlightWait : Infinity);
-      if (performance.now() + pause > end) return decision;
-      await sleep(pause, signal);
+      if (this.now() + pause > end) return decision;
+      await this.sleep(pause, signal);
     }
   }
 
@@ -249,9 +249,14 @@ export class Tollgate {
     this.close();
   }
 
-  /** Opens what carries the calls; a fake for tests opens another. */
-  protected openTransport(settings: TransportSettings, ownFetch?: typeof fetch): Transport {
-    return ownFetch === undefined ? openTransport(settings) : new FetchTransport(settings, ownFetch);
+  /** The time in milliseconds, for waits; a fake skips time. */
+  protected now(): number {
+    return performance.now();
+  }
+
+  /** Sleeps in a wait; a fake does not. */
+  protected sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return sleep(ms, signal);
   }
 
   async #decide(path: string, name: string, attributes: unknown, options: CheckOptions): Promise<Decision> {

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { FakeTollgate } from "tollgate-client/testing";
+
+test("admits until it is told otherwise, and keeps the calls", async () => {
+  const tollgate = new FakeTollgate();
+  assert.equal((await tollgate.check("search", { user: "alice" }, { cost: 2 })).allowed, true);
+  tollgate.deny("search", { retryAfterMs: 30_000, limit: 5, times: 1 });
+  const denied = await tollgate.check("search", { user: "alice" });
+  assert.deepEqual([denied.allowed, denied.status, denied.reason, denied.retryAfterMs, denied.limit], [false, 429, "quota_exceeded", 30_000, 5]);
+  assert.equal((await tollgate.check("search")).allowed, true);
+  assert.deepEqual(tollgate.calls[0], { operation: "check", name: "search", attributes: { user: "alice" }, cost: 2 });
+  assert.equal(tollgate.calls.length, 3);
+});
+
+test("answers by itself after a failure, as the client does", async () => {
+  const tollgate = new FakeTollgate({ names: { login: "closed" } });
+  for (const name of ["search", "login"]) tollgate.fail(name, "timeout");
+  assert.equal((await tollgate.check("search")).allowed, true);
+  assert.deepEqual(await tollgate.check("login"), { allowed: false, source: "client", failure: "timeout", headers: {} });
+  tollgate.admit("login");
+  assert.equal((await tollgate.check("login")).source, "store");
+  assert.deepEqual(tollgate.failures(), { timeout: 2 });
+});
+
+test("a wait takes no time, and ends", async () => {
+  const tollgate = new FakeTollgate();
+  tollgate.deny("crm", { retryAfterMs: 10_000, times: 2 });
+  assert.equal((await tollgate.wait("crm", {}, { timeout: 60_000 })).allowed, true);
+  assert.equal(tollgate.skippedMs, 20_000);
+  tollgate.deny("crm", { retryAfterMs: 10_000 });
+  assert.equal((await tollgate.wait("crm", {}, { timeout: 60_000 })).allowed, false);
+});
+
+test("plays holds and counts", async () => {
+  const tollgate = new FakeTollgate();
+  const hold = await tollgate.hold("render", { user: "alice" }, { cost: 9 });
+  assert.deepEqual(await hold.settle(4), { status: "settled" });
+  assert.deepEqual(tollgate.calls.map(({ operation, cost }) => [operation, cost]), [["reserve", 9], ["settle", 4]]);
+  assert.equal((await tollgate.count("api", { key: "a" }, { quotas: ["5/1m"] })).allowed, true);
+  assert.equal((await tollgate.count("api", { key: "a" }, { window: "1m" })).allowed, undefined);
+  await assert.rejects(tollgate.check("search", { user: 5 }), TypeError);
+});
