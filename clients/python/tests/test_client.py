@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import time
 import urllib.request
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 from both import Clients
-from servers import Service, binary
+from conftest import StartPeer
+from servers import Service, answer, binary, read_request
 
 from tollgate_client import Decision, Tollgate
 
@@ -37,6 +39,7 @@ def test_a_name_and_attributes_are_the_key(clients: Clients, service: Start) -> 
 def test_lists_and_booleans_are_attributes(clients: Clients, service: Start) -> None:
     tollgate = clients(service("--limit", "5/1h", "--key", "user").url)
     assert tollgate.check("search", user="alice", tags=["a", "b"], beta=True).used == 1
+    assert tollgate.check("search", user="é" * 512, tags=["a" * 1024]).used == 1
 
 
 def test_a_denial_is_a_value(clients: Clients, service: Start) -> None:
@@ -84,7 +87,9 @@ def test_wait_ends_when_the_window_does(clients: Clients, service: Start) -> Non
         (lambda t: t.check("s", action="login"), "action"),
         (lambda t: t.check("s", ["user"]), "attributes"),
         (lambda t: t.check("s", user="\ud83d"), "Unicode"),
-        (lambda t: t.check("s", user="a" * 65536), "bytes"),
+        (lambda t: t.check("s", user="a" * 1025), "user.*1024 bytes"),
+        (lambda t: t.check("s", user=["a", "é" * 513]), "user.*1024 bytes"),
+        (lambda t: t.check("s", {str(n): "a" * 1000 for n in range(70)}), "65536"),
         (lambda t: t.check("s", cost=-1), "cost"),
         (lambda t: t.check("s", cost=2**32), "cost"),
         (lambda t: t.check("s", cost=1.5), "cost"),
@@ -216,15 +221,41 @@ def test_units_in_flight_live_as_long_as_their_scope(
     clients: Clients, service: Start, tmp_path: Path
 ) -> None:
     policies = tmp_path / "tollgate.yaml"
-    policies.write_text("policies: [{ name: exports, key: [user], quotas: [1~in_flight:300ms] }]")
+    policies.write_text("policies: [{ name: exports, key: [user], quotas: [1~in_flight:60s] }]")
     tollgate = clients(service("--config", str(policies)).url)
-    with tollgate.hold("export", user="alice", expires_after=0.3) as hold:
-        # Over three lengths of the hold: only renewals keep it.
-        getattr(tollgate, "sleep", time.sleep)(1)
-        assert not hold.lost
+    with tollgate.hold("export", user="alice") as hold:
+        assert hold.allowed
         denied = tollgate.reserve("export", user="alice")
         assert (denied.allowed, denied.decision.reason) == (False, "in_flight_exceeded")
     assert tollgate.reserve("export", user="alice").allowed
+
+
+def test_a_hold_is_renewed_until_it_is_lost(clients: Clients, peer: StartPeer) -> None:
+    renewals: list[bytes] = []
+
+    def serve(connected: socket.socket) -> None:
+        while request := read_request(connected):
+            if b"/v1/reserve" in request:
+                sealed = b'{"allowed": true, "hold": "sealed", "expires_after_ms": 30}'
+                connected.sendall(answer(sealed))
+            elif b"/v1/renew" in request:
+                renewals.append(request)
+                status = b"renewed" if len(renewals) < 5 else b"lost"
+                connected.sendall(answer(b'{"status": "%s"}' % status))
+            else:
+                connected.sendall(answer(b'{"status": "expired"}'))
+
+    tollgate = clients(peer(serve).url)
+    sleep = getattr(tollgate, "sleep", time.sleep)
+    with tollgate.hold("export", cost=3) as hold:
+        assert not hold.lost
+        ends = time.monotonic() + 20
+        while not hold.lost:
+            assert time.monotonic() < ends
+            sleep(0.01)
+        sleep(0.1)
+    assert len(renewals) == 5
+    assert all(request.endswith(b'\r\n\r\n{"hold":"sealed"}') for request in renewals)
 
 
 def test_a_hold_says_that_it_is_lost(clients: Clients, service: Start, tmp_path: Path) -> None:

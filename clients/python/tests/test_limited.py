@@ -51,6 +51,19 @@ def test_an_async_function_runs_only_if_it_is_admitted(service: Start) -> None:
     assert asyncio.run(run()) == ["alice", "bob"]
 
 
+@pytest.mark.parametrize("key", ["a" * 257, "é" * 2000, "\ud83d", {"user": "a" * 100_000}])
+def test_a_key_of_any_text_is_counted(service: Start, key: str | dict[str, str]) -> None:
+    with Tollgate(service("--limit", "1/1h").url, timeout=20) as tollgate:
+
+        @tollgate.limit("render", by=lambda: key)
+        def render() -> None: ...
+
+        render()
+        with pytest.raises(RateLimited):
+            render()
+    assert tollgate.failures == {}
+
+
 @pytest.mark.parametrize("key", ["", None, 5, {}])
 def test_a_key_function_that_returns_nothing_is_an_error(service: Start, key: object) -> None:
     with Tollgate(service("--limit", "4/1h").url, timeout=20) as tollgate:

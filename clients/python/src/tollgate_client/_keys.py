@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 Attribute: TypeAlias = str | bool | Sequence[str]
 Attributes: TypeAlias = Mapping[str, Attribute]
+
+_LONGEST_TEXT = 1024
+# Longer keys are sent as their hash: a client chooses its key, and must not be able to
+# make one that the service refuses.
+_LONGEST_KEY = 256
 
 
 def checked(attributes: Attributes | None, more: Attributes) -> dict[str, Attribute]:
@@ -28,9 +34,14 @@ def checked(attributes: Attributes | None, more: Attributes) -> dict[str, Attrib
 
 
 def _value(name: str, value: Attribute) -> Attribute:
-    if isinstance(value, str | bool):
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        _check_length(name, value)
         return value
     if isinstance(value, list | tuple) and all(isinstance(entry, str) for entry in value):
+        for entry in value:
+            _check_length(name, entry)
         return list(value)
     raise TypeError(
         f"attributes[{name!r}]: expected a string, a boolean or a list of strings, "
@@ -38,18 +49,37 @@ def _value(name: str, value: Attribute) -> Attribute:
     )
 
 
+def _check_length(name: str, text: str) -> None:
+    # A text that is no Unicode has no length in UTF-8; writing the request refuses it.
+    if len(text) > 256 and len(text.encode("utf-8", "surrogatepass")) > _LONGEST_TEXT:
+        raise ValueError(f"attributes[{name!r}]: it is longer than {_LONGEST_TEXT} bytes")
+
+
 def attributes_of(key: str | Attributes, place: str = "by") -> Attributes:
     """Returns the attributes that a key function means (rule 25).
 
-    A string is sent as the attribute `key`. Raises if the function returned nothing:
-    a request without a key is an error of the app, and is never admitted silently.
+    A string is sent as the attribute `key`, and a long text as its SHA-256. Raises if the
+    function returned nothing: a request without a key is an error of the app, and is never
+    admitted silently.
     """
     if isinstance(key, str):
         if not key:
             raise ValueError(f"{place}: the key of a request is an empty string")
-        return {"key": key}
+        return {"key": _short(key)}
     if isinstance(key, Mapping):
         if not key:
             raise ValueError(f"{place}: the attributes of a request are empty")
-        return key
+        return {
+            name: _short(value) if isinstance(value, str) else value for name, value in key.items()
+        }
     raise TypeError(f"{place}: expected a string or attributes, got {type(key).__name__}")
+
+
+def _short(text: str) -> str:
+    try:
+        if len(text.encode()) <= _LONGEST_KEY:
+            return text
+    except UnicodeEncodeError:
+        pass
+    raw = text.encode("utf-8", "surrogatepass")
+    return f"sha256:{hashlib.sha256(raw).hexdigest()}"

@@ -45,7 +45,8 @@ def client_address(scope: Scope) -> Attributes:
     client = scope.get("client")
     if not client:
         raise RuntimeError("the server gives no address of the client: set `by` to another key")
-    address = str(client[0])
+    # Link-local addresses have the name of the interface, which the service does not know.
+    address = str(client[0]).partition("%")[0]
     _warn_of_proxy(scope, address)
     return {"ip": address}
 
