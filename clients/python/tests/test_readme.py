@@ -1,0 +1,59 @@
+"""The recipe of the README, as a newcomer plays it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from apps import App, uvicorn
+from servers import Service
+
+_README = Path(__file__).parents[1] / "README.md"
+_TESTING = Path(__file__).parents[3] / "docs/test-your-app.md"
+
+
+def test_the_first_429_comes_as_the_readme_says(
+    service: Callable[..., Service], apps: Callable[[Callable[[], App]], App], tmp_path: Path
+) -> None:
+    section = _README.read_text().partition("## Your first 429")[2].partition("\n## ")[0]
+    flags = re.search(r"tollgate serve (.*)", section)
+    program = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    shown = re.search(r"```text\n(.*?)\n\n(.*?)\n```", section, re.DOTALL)
+    assert flags is not None
+    assert program is not None
+    assert shown is not None
+    assert len(program[1].splitlines()) <= 13
+    (tmp_path / "app.py").write_text(program[1])
+
+    running = service(*flags[1].split())
+    environment = {"TOLLGATE_URL": running.url, "PYTHONPATH": str(tmp_path)}
+    app = apps(lambda: uvicorn("app:app", environment))
+    answers = [app.ask("/search") for _ in range(6)]
+    assert [answer.status for answer in answers] == [200] * 5 + [429]
+
+    for line in shown[1].splitlines()[1:]:
+        name, value = line.split(": ", 1)
+        assert of_a_full_minute(answers[-1].headers[name]) == value
+    assert of_a_full_minute(answers[-1].body.decode()) == shown[2]
+
+
+def of_a_full_minute(text: str) -> str:
+    """Some seconds of the minute may have passed."""
+    return re.sub(r"\b[1-5]?[0-9] s\b|(?<=[=])[1-5][0-9]$|^[1-5][0-9]$", as_sixty, text)
+
+
+def as_sixty(found: re.Match[str]) -> str:
+    return "60 s" if found[0].endswith(" s") else "60"
+
+
+def test_the_test_in_the_manual_passes(tmp_path: Path) -> None:
+    section = _TESTING.read_text().partition("## Python")[2].partition("\n## ")[0]
+    program = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    assert program is not None
+    (tmp_path / "test_app.py").write_text(program[1])
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_app.py"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
