@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/textproto"
 	"strings"
 )
 
@@ -114,26 +113,17 @@ func tooLong() *failure {
 	return &failure{kind: FailureInvalid, detail: "the answer is longer than 1 MiB"}
 }
 
-// failureOfTrip tells bytes that are no HTTP from connections that broke. The errors of net/http for such bytes have no
-// types, but they name what is wrong; their text may repeat the bytes, so it goes into no log.
+// failureOfTrip is about an answer that did not begin. net/http does not tell an answer that ends early from bytes that
+// are no HTTP, and its error may repeat these bytes, so it goes into a log only if it is one of the network.
 func failureOfTrip(err error) *failure {
-	var operation *net.OpError
-	if errors.As(err, &operation) && operation.Op == "dial" {
-		return &failure{kind: FailureConnection, detail: err.Error(), unsent: true}
+	var network *net.OpError
+	if errors.As(err, &network) {
+		return &failure{kind: FailureConnection, detail: network.Error(), unsent: network.Op == "dial"}
 	}
-	var protocol textproto.ProtocolError
-	if errors.As(err, &protocol) {
-		return &failure{kind: FailureInvalid, detail: "the answer is no HTTP"}
+	if errors.Is(err, io.EOF) || strings.HasSuffix(err.Error(), "server closed idle connection") {
+		return &failure{kind: FailureConnection, detail: "the connection was closed before an answer"}
 	}
-	for _, sign := range []string{
-		"malformed", "headers exceeded", "Content-Length", "transfer encoding", "invalid header", "HTTP response to HTTPS",
-		"too many 1xx", "unsupported",
-	} {
-		if strings.Contains(err.Error(), sign) {
-			return &failure{kind: FailureInvalid, detail: "the answer is no HTTP"}
-		}
-	}
-	return &failure{kind: FailureConnection, detail: "the connection broke: " + err.Error()}
+	return &failure{kind: FailureConnection, detail: "the connection broke, or the answer is no HTTP"}
 }
 
 func failureOfBody(err error) *failure {

@@ -16,13 +16,13 @@ type FailureKind string
 const (
 	// FailureTimeout is no whole answer within the timeout.
 	FailureTimeout FailureKind = "timeout"
-	// FailureConnection is no connection, or one that broke before the answer was whole.
+	// FailureConnection is no connection, one that broke before the answer was whole, or one whose answer is no HTTP.
 	FailureConnection FailureKind = "connection"
 	// FailureUnavailable is a status of 500 or above without a decision.
 	FailureUnavailable FailureKind = "unavailable"
 	// FailureRefused is another status without a decision: the request or the configuration is wrong.
 	FailureRefused FailureKind = "refused"
-	// FailureInvalid are bytes that are no answer of the service, or too many of them.
+	// FailureInvalid is an answer that is not the service's, or longer than 1 MiB.
 	FailureInvalid FailureKind = "invalid"
 )
 

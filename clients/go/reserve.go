@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// The length of a hold that the service takes by default.
+const defaultLength = time.Minute
+
 // ReserveOption is an option of [Client.Reserve] and [Client.Hold].
 type ReserveOption interface {
 	ofReserve(*reserveCall)
@@ -63,7 +66,9 @@ func (c reserveCall) body(attributes Attributes) (*reserveBody, error) {
 		if length < time.Millisecond || length > time.Hour || length%time.Millisecond != 0 {
 			return nil, fmt.Errorf("tollgate: ExpiresAfter %v is not in whole milliseconds from 1 ms to 1 h", length)
 		}
-		body.ExpiresAfter = fmt.Sprintf("%dms", length.Milliseconds())
+		if length != defaultLength {
+			body.ExpiresAfter = fmt.Sprintf("%dms", length.Milliseconds())
+		}
 	}
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {

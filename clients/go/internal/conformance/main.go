@@ -25,7 +25,7 @@ const maxLine = 16 << 20
 // command is one line of the input.
 type command struct {
 	Do             string         `json:"do"`
-	URL            string         `json:"url"`
+	URL            *string        `json:"url"`
 	Token          string         `json:"token"`
 	TimeoutMs      *int64         `json:"timeout_ms"`
 	OnFailure      string         `json:"on_failure"`
@@ -149,9 +149,16 @@ func (d *driver) start(asked command) error {
 		// The zero value of the option is the default.
 		return errors.New("the timeout is 0")
 	}
+	url := ""
+	if asked.URL != nil {
+		url = *asked.URL
+		if url == "" {
+			return errors.New("the URL is empty")
+		}
+	}
 	d.lines = &logLines{}
 	d.client, err = tollgate.New(tollgate.Options{
-		URL:       asked.URL,
+		URL:       url,
 		Token:     asked.Token,
 		Timeout:   timeout,
 		OnFailure: onFailure,
