@@ -128,7 +128,7 @@ func isDecision(reply *decisionBody) bool {
 // closed, and an open client must not admit what the policy refuses.
 func (c *Client) answerOf(name string, failed *failure) Decision {
 	return Decision{
-		Allowed: !failed.closed && c.onFailureOf(name) == Open,
+		Allowed: !failed.closed && c.OnFailureOf(name) == Open,
 		Source:  SourceClient,
 		Failure: failed.kind,
 	}

@@ -146,16 +146,17 @@ func (c *Client) Failures() map[FailureKind]uint64 {
 	return c.failures.counts()
 }
 
+// OnFailureOf returns what the client answers for a name if the service does not.
+func (c *Client) OnFailureOf(name string) OnFailure {
+	if answer, ok := c.names[name]; ok {
+		return answer
+	}
+	return c.onFailure
+}
+
 func (o OnFailure) valid() error {
 	if o != Open && o != Closed {
 		return fmt.Errorf("tollgate: OnFailure is %d, neither Open nor Closed", int(o))
 	}
 	return nil
-}
-
-func (c *Client) onFailureOf(name string) OnFailure {
-	if answer, ok := c.names[name]; ok {
-		return answer
-	}
-	return c.onFailure
 }

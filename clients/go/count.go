@@ -236,7 +236,7 @@ func (c *Client) countBody(counted CountRequest) (*countBody, OnFailure, error) 
 	if given {
 		body.Used = &used
 	}
-	onFailure := counted.OnStoreFailure.Or(c.onFailureOf(counted.Policy))
+	onFailure := counted.OnStoreFailure.Or(c.OnFailureOf(counted.Policy))
 	if err := onFailure.valid(); err != nil {
 		return nil, Open, err
 	}

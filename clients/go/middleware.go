@@ -126,6 +126,11 @@ func (c *Client) Limiter(options ...LimitOption) *Limiter {
 	return limiter
 }
 
+// Named says whether an option names the checks, so that Admit needs no route.
+func (l *Limiter) Named() bool {
+	return l.name != nil
+}
+
 // Admit says whether a request may pass. If not, it has written the answer. route is the template of the matched route,
 // which names the check if no option does.
 func (l *Limiter) Admit(w http.ResponseWriter, r *http.Request, route string) bool {
@@ -145,7 +150,7 @@ func (l *Limiter) Admit(w http.ResponseWriter, r *http.Request, route string) bo
 			l.wrong(w, r, fmt.Errorf("there is no key for the attribute %q", from.attribute))
 			return false
 		}
-		attributes[from.attribute] = bounded(key)
+		attributes[from.attribute] = BoundedKey(key)
 	}
 	var options []CheckOption
 	if l.cost != nil {
@@ -235,8 +240,9 @@ func retryAfter(decision Decision) (int64, bool) {
 	return 1, decision.Reason == ReasonInFlight
 }
 
-// bounded returns a key that the service accepts: a long one, and one that is not UTF-8, by its digest.
-func bounded(key string) string {
+// BoundedKey returns a key that the service accepts, whatever a client sends: one above 256 bytes, or one that is not
+// UTF-8, becomes its SHA-256. The middleware does this with its keys.
+func BoundedKey(key string) string {
 	if len(key) <= maxKey && utf8.ValidString(key) {
 		return key
 	}
