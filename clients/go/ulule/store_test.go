@@ -1,0 +1,156 @@
+package tollgateulule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/ulule/limiter/v3"
+	ginlimiter "github.com/ulule/limiter/v3/drivers/middleware/gin"
+	"github.com/ulule/limiter/v3/drivers/store/tests"
+
+	tollgate "github.com/tollgate-rs/tollgate/clients/go"
+	"github.com/tollgate-rs/tollgate/clients/go/internal/realservice"
+	tollgateulule "github.com/tollgate-rs/tollgate/clients/go/ulule"
+)
+
+func serve(t testing.TB, arguments ...string) *tollgate.Client {
+	t.Helper()
+	arguments = append([]string{"--limit", "1/1s", "--caller-quotas"}, arguments...)
+	return client(t, tollgate.Options{URL: realservice.Start(t, arguments...).URL, Timeout: 30 * time.Second})
+}
+
+func client(t testing.TB, options tollgate.Options) *tollgate.Client {
+	t.Helper()
+	options.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	tg, err := tollgate.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tg.Close)
+	return tg
+}
+
+// The suite that limiter's own stores pass, unmodified from its module. Its concurrent part makes 250,000 requests and
+// would hang after an error, so it is not run over both stores, and not with -short.
+func TestTheSuiteOfLimiter(t *testing.T) {
+	t.Run("sequential in memory", func(t *testing.T) {
+		tests.TestStoreSequentialAccess(t, tollgateulule.NewStore(serve(t), "sequential"))
+	})
+	t.Run("sequential in Redis", func(t *testing.T) {
+		tests.TestStoreSequentialAccess(t, tollgateulule.NewStore(serve(t, "--store", "redis://"+realservice.Redis(t)), "sequential"))
+	})
+	t.Run("concurrent in memory", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("250,000 requests take a minute with an unoptimized service")
+		}
+		tg := serve(t)
+		tests.TestStoreConcurrentAccess(t, tollgateulule.NewStore(tg, "concurrent"))
+		if len(tg.Failures()) != 0 {
+			t.Errorf("failures %v", tg.Failures())
+		}
+	})
+}
+
+func TestIncrementGivesBackAndResetForgets(t *testing.T) {
+	store := tollgateulule.NewStore(serve(t), "limiter")
+	ctx, rate := context.Background(), limiter.Rate{Limit: 10, Period: time.Hour}
+	steps := []struct {
+		name      string
+		call      func() (limiter.Context, error)
+		remaining int64
+		reached   bool
+	}{
+		{"add 4", func() (limiter.Context, error) { return store.Increment(ctx, "k", 4, rate) }, 6, false},
+		{"give 1 back", func() (limiter.Context, error) { return store.Increment(ctx, "k", -1, rate) }, 7, false},
+		{"nothing", func() (limiter.Context, error) { return store.Increment(ctx, "k", 0, rate) }, 7, false},
+		{"up to the limit", func() (limiter.Context, error) { return store.Increment(ctx, "k", 7, rate) }, 0, false},
+		{"past the limit", func() (limiter.Context, error) { return store.Get(ctx, "k", rate) }, 0, true},
+		{"give more back than is used", func() (limiter.Context, error) { return store.Increment(ctx, "k", -99, rate) }, 10, false},
+		{"another key", func() (limiter.Context, error) { return store.Get(ctx, "other", rate) }, 9, false},
+		{"reset", func() (limiter.Context, error) { return store.Reset(ctx, "other", rate) }, 10, false},
+	}
+	for _, step := range steps {
+		got, err := step.call()
+		if err != nil || got.Remaining != step.remaining || got.Reached != step.reached || got.Limit != 10 {
+			t.Errorf("%s: got %+v, %v", step.name, got, err)
+		}
+	}
+	if got, err := store.Get(ctx, "k", limiter.Rate{Limit: 1, Period: time.Microsecond}); err == nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWithoutAnAnswerTheClientDecides(t *testing.T) {
+	tg := client(t, tollgate.Options{URL: "http://127.0.0.1:1", Names: map[string]tollgate.OnFailure{"login": tollgate.Closed}})
+	ctx, rate := context.Background(), limiter.Rate{Limit: 10, Period: time.Hour}
+	if got, err := tollgateulule.NewStore(tg, "search").Get(ctx, "k", rate); err != nil || got.Reached || got.Limit != 10 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := tollgateulule.NewStore(tg, "login").Get(ctx, "k", rate); !errors.Is(err, tollgateulule.ErrNoAnswer) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := tollgateulule.NewStore(tg, "search").Reset(ctx, "k", rate); !errors.Is(err, tollgateulule.ErrNoAnswer) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Two processes of an app, with the gin middleware of limiter, over two services and one Redis.
+func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
+	gin.SetMode(gin.TestMode)
+	redis := realservice.Redis(t)
+	var apps [2]string
+	for index := range apps {
+		store := tollgateulule.NewStore(serve(t, "--store", "redis://"+redis), "app")
+		router := gin.New()
+		router.Use(ginlimiter.NewMiddleware(limiter.New(store, limiter.Rate{Limit: 20, Period: time.Hour})))
+		router.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "ok") })
+		server := httptest.NewServer(router)
+		t.Cleanup(server.Close)
+		apps[index] = server.URL
+	}
+	var counts [600]atomic.Int64
+	var all sync.WaitGroup
+	for number := range 50 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			response, err := http.Get(apps[number%2])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = response.Body.Close()
+			counts[response.StatusCode].Add(1)
+		}()
+	}
+	all.Wait()
+	if counts[200].Load() != 20 || counts[429].Load() != 30 {
+		t.Errorf("%d admitted, %d denied", counts[200].Load(), counts[429].Load())
+	}
+}
+
+func ExampleNewStore() {
+	tg, err := tollgate.New(tollgate.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer tg.Close()
+	rate, err := limiter.NewRateFromFormatted("5-M")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	router := gin.New()
+	router.Use(ginlimiter.NewMiddleware(limiter.New(tollgateulule.NewStore(tg, "app"), rate)))
+}
