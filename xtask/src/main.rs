@@ -5,6 +5,7 @@
 
 mod bench;
 mod binaries;
+mod clients;
 mod command;
 mod conformance;
 mod debian;
@@ -62,17 +63,15 @@ enum Task {
         since: Option<String>,
     },
     /// Run every check, as CI does
-    Test {
-        /// Multiplies all time limits, for a machine that is slower than two cores of a server
-        #[arg(long, value_name = "FACTOR", default_value_t = 1)]
-        patience: u32,
-    },
+    Test(test::TestRun),
     /// Run one step of `test`
     #[command(hide = true)]
     Step {
         #[arg(value_name = "INDEX")]
         index: usize,
     },
+    /// Run the test suites of the clients whole
+    Clients(clients::SuiteRun),
     /// Play the contract of clients, docs/clients.md, against a client program
     Conformance(conformance::ConformanceRun),
     /// Build the manual as a website with search
@@ -125,8 +124,9 @@ fn run(task: Task) -> Result<CheckOutcome> {
     std::env::set_current_dir(&root).with_context(|| format!("cannot go to {}", root.display()))?;
     match task {
         Task::Quick { since } => quick::run(since.as_deref())?,
-        Task::Test { patience } => test::run(patience)?,
+        Task::Test(test) => test.run()?,
         Task::Step { index } => return test::step(index),
+        Task::Clients(suites) => suites.run()?,
         Task::Conformance(conformance) => conformance.run(&directory)?,
         Task::Docs { check: true } => return docs::check(),
         Task::Docs { check: false } => docs::build()?,

@@ -21,6 +21,12 @@ pub(crate) const PYTHON: SystemPackage = SystemPackage { name: "python3", probe:
 pub(crate) const PYTHON_VENV: SystemPackage =
     SystemPackage { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };
 pub(crate) const GO: SystemPackage = SystemPackage { name: "golang-go", probe: "command -v go" };
+/// A Go that fetches the version which a module asks for.
+pub(crate) const GO_WITH_TOOLCHAINS: SystemPackage = SystemPackage {
+    name: "golang-go",
+    probe: r"go version | grep --extended-regexp --quiet 'go(1\.(2[1-9]|[3-9][0-9])|[2-9])'",
+};
+pub(crate) const ELIXIR: SystemPackage = SystemPackage { name: "elixir", probe: "command -v elixir" };
 /// For limitador's Redis client.
 pub(crate) const OPENSSL: SystemPackage =
     SystemPackage { name: "libssl-dev pkg-config", probe: "pkg-config --exists openssl" };

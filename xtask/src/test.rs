@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args;
 
 use crate::binaries;
+use crate::clients;
 use crate::command::{CommandLine, command, program, target_directory};
 use crate::docs;
 use crate::group;
@@ -25,25 +27,42 @@ use crate::tools;
 /// The most crates that the library may add to a project, itself included.
 const MOST_CRATES: usize = 20;
 
-/// Runs all steps, each within its time limit times `patience`.
-pub(crate) fn run(patience: u32) -> Result<()> {
-    let more = [system::NODE, system::PYTHON, system::PYTHON_VENV, system::VALGRIND];
-    system::announce(&[&servers::ALL[..], &more].concat())?;
-    let this = std::env::current_exe().context("cannot find xtask's own program")?;
-    // Without incremental builds and debug information, which take a third of the time of a first build and are useless
-    // to it. Two cores are busy with a crate each, and a crate as one unit takes a tenth less.
-    let start = |index: usize| {
-        program(&this)
-            .argument("step")
-            .argument(index.to_string())
-            .environment("CARGO_INCREMENTAL", "0")
-            .environment("CARGO_PROFILE_DEV_DEBUG", "0")
-            .environment("CARGO_PROFILE_DEV_CODEGEN_UNITS", "1")
-    };
-    steps::run(&steps(), patience, start)
+/// How to run all steps.
+#[derive(Debug, Args)]
+pub(crate) struct TestRun {
+    /// Multiplies all time limits, for a machine that is slower than two cores of a server
+    #[arg(long, value_name = "FACTOR", default_value_t = 1)]
+    patience: u32,
+    /// Run the suites of all clients too, also those that are unchanged since they passed
+    #[arg(long)]
+    all: bool,
 }
 
-/// Runs one step, in the process that [`run`] starts for it.
+impl TestRun {
+    /// Runs all steps, each within its time limit times `patience`. Prints which suites of clients did not run.
+    pub(crate) fn run(&self) -> Result<()> {
+        let more = [system::NODE, system::PYTHON, system::PYTHON_VENV, system::VALGRIND];
+        system::announce(&[&servers::ALL[..], &more, &[system::GO_WITH_TOOLCHAINS]].concat())?;
+        let this = std::env::current_exe().context("cannot find xtask's own program")?;
+        // Without incremental builds and debug information, which take a third of the time of a first build and are
+        // useless to it. Two cores are busy with a crate each, and a crate as one unit takes a tenth less.
+        let start = |index: usize| {
+            let step = program(&this)
+                .argument("step")
+                .argument(index.to_string())
+                .environment("CARGO_INCREMENTAL", "0")
+                .environment("CARGO_PROFILE_DEV_DEBUG", "0")
+                .environment("CARGO_PROFILE_DEV_CODEGEN_UNITS", "1");
+            if self.all { step.environment(clients::ALL_SUITES, "1") } else { step }
+        };
+        steps::run(&steps(), self.patience, start)?;
+        let left_out = if self.all { None } else { clients::left_out()? };
+        left_out.into_iter().for_each(|line| eprintln!("{line}"));
+        Ok(())
+    }
+}
+
+/// Runs one step, in the process that [`TestRun::run`] starts for it.
 pub(crate) fn step(index: usize) -> Result<CheckOutcome> {
     let steps = steps();
     let step = steps.get(index).with_context(|| format!("there are {} steps", steps.len()))?;
@@ -67,12 +86,15 @@ fn steps() -> Vec<Step> {
         Step::check("manual", docs::check_and_build).beside(),
         Step::check("boundary picture", node::boundary_picture).beside(),
         Step::check("proxies", proxies::install).beside(),
+        Step::check("client packages", clients::install).beside(),
+        Step::check("conformance", clients::play_contract).beside(),
         Step::check("test build", build_tests),
         Step::check("tests", run_tests).beside().after("test build"),
         Step::check("gateway", ask_through_proxies).beside(),
         Step::check("real clock", charge_on_the_real_clock).beside(),
         Step::check("older headers", older_headers).beside(),
         Step::check("report page", report_page).beside(),
+        Step::check("clients", clients::run_due_suites).beside(),
         Step::command(
             "doc tests",
             lints::with_lints(command("cargo test --locked --workspace --all-features --doc")),

@@ -38,17 +38,25 @@ pub(crate) fn python_with_duckdb() -> Result<PathBuf> {
 /// Installs what a file requires, and returns the folder.
 fn install((requirements, folder): (&str, &str)) -> Result<PathBuf> {
     let folder = target_directory()?.join(folder);
+    install_into(&folder, requirements.as_ref())?;
+    Ok(folder)
+}
+
+/// Installs what a file requires into the environment in this folder, unless it is there.
+pub(crate) fn install_into(folder: &Path, requirements: &Path) -> Result<()> {
     let (python, installed) = (folder.join("bin/python"), folder.join("installed.txt"));
-    let wanted = fs::read_to_string(requirements).with_context(|| format!("cannot read {requirements}"))?;
+    let wanted = fs::read_to_string(requirements)
+        .with_context(|| format!("cannot read {}", requirements.display()))?;
     if fs::read_to_string(&installed).ok().as_deref() != Some(wanted.as_str()) {
-        make_environment(&folder)?;
+        make_environment(folder)?;
         program(&python)
             .arguments(["-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"])
-            .arguments(["--only-binary", ":all:", "--requirement", requirements])
+            .arguments(["--only-binary", ":all:", "--requirement"])
+            .argument(requirements)
             .run()?;
         fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))?;
     }
-    Ok(folder)
+    Ok(())
 }
 
 /// Creates a Python virtual environment in this folder, if there is none yet.

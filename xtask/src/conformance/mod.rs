@@ -98,13 +98,19 @@ impl ConformanceRun {
 
 /// The results of a run, in the order of the cases.
 #[derive(Debug)]
-struct ConformanceReport {
+pub(crate) struct ConformanceReport {
     results: Vec<CaseResult>,
     time: Duration,
 }
 
+/// Plays all cases against a client program.
+pub(crate) fn play_all(command: &CommandLine) -> Result<ConformanceReport> {
+    play(command, &cases::all())
+}
+
 fn play(command: &CommandLine, cases: &[ConformanceCase]) -> Result<ConformanceReport> {
     let watch = Stopwatch::start();
+    expect_program(command)?;
     let folder = ConformanceFolder::new()?;
     let next = Mutex::new(cases.iter().enumerate());
     let results = Mutex::new(Vec::new());
@@ -136,6 +142,16 @@ fn play(command: &CommandLine, cases: &[ConformanceCase]) -> Result<ConformanceR
     Ok(ConformanceReport { results, time: watch.elapsed() })
 }
 
+/// Fails if the program does not even make a client, so that this is one error instead of one for each case.
+fn expect_program(command: &CommandLine) -> Result<()> {
+    let start = json!({"do": "start", "url": "http://127.0.0.1:9"});
+    match ClientDriver::start(command)?.ask(&start) {
+        Ok(answer) if answer == json!({}) => Ok(()),
+        Ok(answer) => bail!("`{command}` answered {answer} to {start}, expected {{}}"),
+        Err(difference) => bail!("`{command}` is no client program: {difference}"),
+    }
+}
+
 fn play_case(
     case: ConformanceCase,
     driver: &mut ClientDriver,
@@ -162,7 +178,7 @@ impl ConformanceReport {
     }
 
     /// Returns `40 of 40 passed in 3.2 s`, and which cases were repeated.
-    fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let repeated = self.results.iter().filter(|result| result.attempts > 1);
         let repeated: Vec<_> = repeated.map(|result| result.case.name).collect();
         let more = if repeated.is_empty() {
@@ -188,6 +204,12 @@ impl ConformanceReport {
         text + &self.summary()
     }
 
+    /// Returns the lines of the cases that did not pass.
+    pub(crate) fn failures(&self) -> String {
+        let text = self.text();
+        text.lines().filter(|line| line.starts_with("FAIL")).map(|line| format!("{line}\n")).collect()
+    }
+
     fn json(&self) -> serde_json::Value {
         let results = self.results.iter().map(|CaseResult { case, outcome, attempts, time }| {
             json!({
@@ -202,7 +224,7 @@ impl ConformanceReport {
     }
 
     /// Returns an error that names the failed cases, if there are any.
-    fn expect_all_passed(&self) -> Result<()> {
+    pub(crate) fn expect_all_passed(&self) -> Result<()> {
         let failed = self.results.iter().filter(|result| result.outcome.is_err());
         let failed: Vec<_> = failed.map(|result| result.case.name).collect();
         ensure!(failed.is_empty(), "the client differs from docs/clients.md: {}", failed.join(", "));

@@ -1,0 +1,146 @@
+//! The packages that call the service: the contract is played against each of them in every run of the tests, and their
+//! own suites run when something has changed since they last passed.
+
+mod go;
+mod javascript;
+mod package;
+mod python;
+mod stamp;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use self::package::{ClientPackage, PACKAGES};
+use self::stamp::SuiteStamp;
+use crate::command::{command, target_directory};
+use crate::conformance;
+use crate::servers;
+use crate::steps::CheckOutcome;
+use crate::stopwatch::Stopwatch;
+
+/// Says in a step's environment that every suite runs, stamp or not.
+pub(crate) const ALL_SUITES: &str = "TOLLGATE_ALL_SUITES";
+
+/// Names a service that is already built, for the suites.
+const SERVICE: &str = "TOLLGATE_BINARY";
+
+/// Which suites to run.
+#[derive(Debug, Args)]
+pub(crate) struct SuiteRun {
+    /// Run only these: python, go, javascript or elixir
+    #[arg(value_name = "PACKAGE")]
+    packages: Vec<String>,
+    /// Write the stamps of the suites that pass, so that `test` leaves them out until something changes
+    #[arg(long)]
+    stamp: bool,
+}
+
+impl SuiteRun {
+    /// Runs the suites and prints a line for each.
+    pub(crate) fn run(&self) -> Result<()> {
+        servers::require()?;
+        let service = service()?;
+        for package in self.chosen()? {
+            run_suite(package, &service)?;
+            if self.stamp {
+                SuiteStamp::of(package)?.write(package)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn chosen(&self) -> Result<Vec<&'static ClientPackage>> {
+        if self.packages.is_empty() {
+            return Ok(PACKAGES.iter().collect());
+        }
+        let find = |name: &String| {
+            let names = || PACKAGES.iter().map(|package| package.name).collect::<Vec<_>>().join(", ");
+            let package = PACKAGES.iter().find(|package| package.name == name);
+            package.with_context(|| format!("there is no package `{name}`; the packages are {}", names()))
+        };
+        self.packages.iter().map(find).collect()
+    }
+}
+
+/// Installs what the client programs need, and what the suites need that will run.
+pub(crate) fn install() -> Result<CheckOutcome> {
+    for package in &PACKAGES {
+        (package.install_driver)()?;
+        if is_due(package)? {
+            (package.install_suite)()?;
+        }
+    }
+    Ok(CheckOutcome::Passed)
+}
+
+/// Plays the contract against the client program of every package.
+pub(crate) fn play_contract() -> Result<CheckOutcome> {
+    for package in &PACKAGES {
+        let Some(driver) = package.driver else { continue };
+        let report = conformance::play_all(&driver()?)?;
+        eprintln!("{}{}: {}", report.failures(), package.name, report.summary());
+        report.expect_all_passed().with_context(|| format!("the package for {}", package.name))?;
+    }
+    Ok(CheckOutcome::Passed)
+}
+
+/// Runs the suites of the packages that have changed since their stamps, or all.
+pub(crate) fn run_due_suites() -> Result<CheckOutcome> {
+    let service = service()?;
+    let mut outcome = CheckOutcome::No;
+    for package in &PACKAGES {
+        if is_due(package)? {
+            run_suite(package, &service)?;
+            outcome = CheckOutcome::Passed;
+        }
+    }
+    Ok(outcome)
+}
+
+/// Returns a line that names the suites which a run of the tests leaves out, if there are any.
+pub(crate) fn left_out() -> Result<Option<String>> {
+    let mut names = Vec::new();
+    for package in &PACKAGES {
+        if !is_due(package)? {
+            names.push(package.name);
+        }
+    }
+    Ok((!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!(
+            "not run: suites of {names} (unchanged since their stamps; `cargo xtask test --all` runs them)"
+        )
+    }))
+}
+
+fn is_due(package: &ClientPackage) -> Result<bool> {
+    let runs_all = std::env::var_os(ALL_SUITES).is_some();
+    Ok(runs_all || SuiteStamp::read(package)? != Some(SuiteStamp::of(package)?))
+}
+
+fn run_suite(package: &ClientPackage, service: &Path) -> Result<()> {
+    let watch = Stopwatch::start();
+    (package.install_driver)()?;
+    (package.install_suite)()?;
+    for line in (package.suite)()? {
+        eprintln!("$ {line}");
+        let line = line.environment(SERVICE, service.display().to_string());
+        line.run().with_context(|| format!("the suite of the package for {}", package.name))?;
+    }
+    eprintln!("{:>6.1} s  suite of {}: passed", watch.elapsed().as_secs_f64(), package.name);
+    Ok(())
+}
+
+/// Returns the path of the service that the suites start: that of the environment, or else one that is built now.
+fn service() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(SERVICE) {
+        let path = PathBuf::from(path);
+        // The suites run in other folders.
+        return path.canonicalize().with_context(|| format!("{SERVICE} names no file: {}", path.display()));
+    }
+    // The tests have built it by now.
+    command("cargo build --locked --package tollgate-server --all-features --bin tollgate").run()?;
+    Ok(target_directory()?.join("debug").join("tollgate"))
+}
