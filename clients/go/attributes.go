@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Attributes describe a request. Each value is a string, a bool or a []string; the policies of the service say which of
+// Attributes describe a request. Each value is a string, a bool or a []string, and no string is longer than 1,024 bytes,
+// because the service refuses longer ones; the policies of the service say which of
 // them matter. The attribute "action" is taken: it is the name of the check.
 type Attributes map[string]any
 
@@ -14,7 +15,7 @@ const (
 	action      = "action"
 	maxCost     = 1<<32 - 1
 	maxUnits    = 1000
-	maxNameSize = 1024
+	maxTextSize = 1024
 )
 
 // named returns a copy of the attributes with the name of the check.
@@ -22,8 +23,8 @@ func (a Attributes) named(name string) (Attributes, error) {
 	if name == "" {
 		return nil, errors.New("tollgate: the name of a check is empty")
 	}
-	if len(name) > maxNameSize || !utf8.ValidString(name) {
-		return nil, fmt.Errorf("tollgate: the name of a check is not UTF-8 of at most %d bytes", maxNameSize)
+	if !sendable(name) {
+		return nil, fmt.Errorf("tollgate: the name of a check is not UTF-8 of at most %d bytes", maxTextSize)
 	}
 	if _, taken := a[action]; taken {
 		return nil, errors.New(`tollgate: the attribute "action" is the name of the check, and cannot be given`)
@@ -50,13 +51,13 @@ func (a Attributes) valid() error {
 		switch value := value.(type) {
 		case bool:
 		case string:
-			if !utf8.ValidString(value) {
-				return fmt.Errorf("tollgate: the attribute %q is not UTF-8", attribute)
+			if !sendable(value) {
+				return fmt.Errorf("tollgate: the attribute %q is not UTF-8 of at most %d bytes", attribute, maxTextSize)
 			}
 		case []string:
 			for _, element := range value {
-				if !utf8.ValidString(element) {
-					return fmt.Errorf("tollgate: an element of the attribute %q is not UTF-8", attribute)
+				if !sendable(element) {
+					return fmt.Errorf("tollgate: an element of the attribute %q is not UTF-8 of at most %d bytes", attribute, maxTextSize)
 				}
 			}
 		default:
@@ -64,6 +65,10 @@ func (a Attributes) valid() error {
 		}
 	}
 	return nil
+}
+
+func sendable(text string) bool {
+	return len(text) <= maxTextSize && utf8.ValidString(text)
 }
 
 // texts are the values that no log may show.

@@ -191,8 +191,8 @@ func (c *Client) entry(counted CountRequest, onFailure OnFailure, raw json.RawMe
 }
 
 func (c *Client) countBody(counted CountRequest) (*countBody, OnFailure, error) {
-	if counted.Policy == "" || len(counted.Policy) > maxNameSize || !utf8.ValidString(counted.Policy) {
-		return nil, Open, fmt.Errorf("tollgate: the policy of a count is not UTF-8 of 1 to %d bytes", maxNameSize)
+	if counted.Policy == "" || len(counted.Policy) > maxTextSize || !utf8.ValidString(counted.Policy) {
+		return nil, Open, fmt.Errorf("tollgate: the policy of a count is not UTF-8 of 1 to %d bytes", maxTextSize)
 	}
 	if err := counted.Attributes.valid(); err != nil {
 		return nil, Open, err

@@ -40,6 +40,15 @@ export function checkName(value: unknown, what: string): string {
   return value as string;
 }
 
+/** The longest text that the service takes, in bytes of UTF-8. */
+const longestText = 1024;
+
+function isTooLong(text: string): boolean {
+  // A unit of UTF-16 has at most three bytes in UTF-8.
+  if (text.length * 3 <= longestText) return false;
+  return text.length > longestText || new TextEncoder().encode(text).length > longestText;
+}
+
 /** The largest cost that the service takes. */
 const largestCost = 2 ** 32 - 1;
 
@@ -77,5 +86,6 @@ function checkText(value: unknown, what: string, type = "a string"): string {
   if (typeof value !== "string") throw new TypeError(`${what} must be ${type}, not ${value === null ? "null" : typeof value}`);
   // JSON could not carry it, and what the service refuses would be admitted without counting.
   if (/\p{Surrogate}/u.test(value)) throw new TypeError(`${what} has half a surrogate pair, so it is no Unicode text`);
+  if (isTooLong(value)) throw new TypeError(`${what} is longer than ${longestText} bytes of UTF-8`);
   return value;
 }
