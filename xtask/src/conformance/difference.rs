@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// How many characters of a difference are printed.
+const MAX_SHOWN: usize = 600;
+
 /// A difference from the contract. It ends a case.
 #[derive(Debug)]
 pub(super) struct Difference {
@@ -41,7 +44,10 @@ impl Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        // Bodies can be long.
+        let mut shown = self.text.chars();
+        f.write_str(&shown.by_ref().take(MAX_SHOWN).collect::<String>())?;
+        if shown.next().is_some() { f.write_str("...") } else { Ok(()) }
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase {
         name: "wrong-attributes",
         rules: &[5, 7],
-        plays: "an attribute of another type, or one named `action`, is an error before anything is sent",
+        plays: "an attribute of another type, above 1,024 bytes, or named `action` is an error before anything is sent",
         play: wrong_attributes,
     },
     ConformanceCase {
@@ -93,7 +93,7 @@ fn attributes(stage: &mut Stage<'_>) -> CaseOutcome {
         json!({"user": "\u{0}\u{1}\t\n\r\u{1f}\u{7f}\u{2028}\u{2029}\"\\/"}),
         json!({"user": "ä日本🦀\u{301}\u{202e}\u{feff}", "groups": ["🦀", "\u{10ffff}"]}),
         json!({"user name": "a", "Größe": "b", "a.b": "c", "name": "d", "cost": "e", "self": "f", "key": "g"}),
-        json!({"user": "x".repeat(4_000)}),
+        json!({"user": "x".repeat(1_024), "groups": ["ä".repeat(512)]}),
     ];
     for attributes in &all {
         let call = with(check(), json!({"attributes": attributes}));
@@ -116,6 +116,8 @@ fn wrong_attributes(stage: &mut Stage<'_>) -> CaseOutcome {
         json!({"groups": ["a", null]}),
         json!({"groups": [["a"]]}),
         json!({"groups": [true]}),
+        json!({"user": "x".repeat(1_025)}),
+        json!({"groups": ["a", "ä".repeat(513)]}),
         json!({"action": "search"}),
         json!({"action": "other", "user": "alice"}),
     ];
