@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import multiprocessing
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 from both import Clients
 from conftest import Serve, StartPeer
-from servers import Service, answer, read_request, until
+from servers import Service, answer, read_request
 
 from tollgate_client import AsyncTollgate, Tollgate
 
@@ -31,10 +30,6 @@ def keep_alive(connected: socket.socket) -> None:
     """Admits every request of a connection."""
     while read_request(connected):
         connected.sendall(ADMITTED)
-
-
-def has_ended(connected: socket.socket) -> bool:
-    return connected.fileno() == -1
 
 
 def bounded(call: Callable[[], Any], seconds: float) -> Any:
@@ -153,16 +148,18 @@ def test_a_check_is_never_repeated_after_it_was_sent(clients: Clients, peer: Sta
 
 
 def test_a_connection_that_was_closed_is_replaced(clients: Clients, peer: StartPeer) -> None:
+    ended = threading.Semaphore(0)
+
     def serve(connected: socket.socket) -> None:
         read_request(connected)
         connected.sendall(ADMITTED)
+        connected.shutdown(socket.SHUT_RDWR)
+        ended.release()
 
-    server = peer(serve)
-    tollgate = clients(server.url)
+    tollgate = clients(peer(serve).url)
     for _ in range(5):
         assert tollgate.check("search").failure is None
-        closed = server.connections.get(timeout=20)
-        until(functools.partial(has_ended, closed), "the end of a connection")
+        assert ended.acquire(timeout=20)
 
 
 def test_answers_that_nobody_asked_for_are_not_taken(clients: Clients, peer: StartPeer) -> None:

@@ -16,14 +16,14 @@ def test_a_fake_admits_and_remembers() -> None:
     assert tollgate.check("search", {"user": "alice"}, cost=2).allowed
     assert tollgate.peek("search", beta=True).allowed
     assert tollgate.count("api", {"k": "1"}, window="1m").allowed is None
-    assert tollgate.count("api", quotas=["5/1m"]).allowed
+    assert tollgate.count("api", {"k": "1"}, quotas=["5/1m"]).allowed
     with tollgate.hold("render", cost=9) as hold:
         hold.settle(7)
     assert tollgate.calls == [
         Call("check", "search", {"user": "alice"}, 2),
         Call("peek", "search", {"beta": True}, 1),
         Call("count", "api", {"k": "1"}, 1),
-        Call("count", "api", {}, 1),
+        Call("count", "api", {"k": "1"}, 1),
         Call("reserve", "render", {}, 9),
         Call("settle", "", {}, 7),
     ]

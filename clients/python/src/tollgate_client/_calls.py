@@ -87,7 +87,10 @@ def counted(
         raise ValueError("operation: expected add, subtract, get, set or reset")
     if (used is None) == (operation == "set"):
         raise ValueError("used: is given with the operation set, and with no other")
-    body: dict[str, Any] = {"policy": _name(policy), "attributes": checked(attributes, more)}
+    key = checked(attributes, more)
+    if not key:
+        raise ValueError("count: give an attribute; all of them together are the key")
+    body: dict[str, Any] = {"policy": _name(policy), "attributes": key}
     if quotas is not None:
         if isinstance(quotas, str) or not all(isinstance(quota, str) for quota in quotas):
             raise TypeError("quotas: expected a list of strings, such as ['5/1m']")
