@@ -1,7 +1,8 @@
 //! A listening address, and the scopes that it grants.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
+use crate::access::address::ListenAddress;
 use crate::access::principals::SharedPrincipals;
 use crate::access::scope::{Scope, Scopes};
 use crate::tls::Security;
@@ -14,9 +15,7 @@ pub(crate) struct Listener {
     pub(crate) name: &'static str,
     /// Its purpose, for the description of the service.
     pub(crate) purpose: &'static str,
-    /// The flag that sets its address.
-    pub(crate) flag: &'static str,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: ListenAddress,
     pub(crate) scopes: Scopes,
     pub(crate) access: Access,
     pub(crate) security: Security,
@@ -40,11 +39,7 @@ pub(crate) enum ListenerKind {
 
 /// The listeners that speak TLS, if there is a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TlsScope {
-    /// All but that for probes, which cannot.
-    All,
-    Only(Box<[ListenerKind]>),
-}
+pub(crate) struct TlsScope(pub(crate) Box<[ListenerKind]>);
 
 /// The callers that may use the scopes of a listener.
 #[derive(Debug, Clone)]
@@ -70,43 +65,32 @@ pub(crate) struct AllowedHosts(Box<[Box<str>]>);
 impl Listener {
     pub(crate) const fn new(
         kind: ListenerKind,
-        address: SocketAddr,
+        address: ListenAddress,
         access: Access,
         security: Security,
     ) -> Self {
-        let (name, purpose, flag, scopes) = match kind {
-            ListenerKind::Checks => (
-                "checks",
-                "Checks and counts by callers",
-                "--listen",
-                Scopes::of([Scope::Check, Scope::Peek, Scope::Count]),
-            ),
+        let (purpose, scopes) = match kind {
+            ListenerKind::Checks => {
+                ("Checks and counts by callers", Scopes::of([Scope::Check, Scope::Peek, Scope::Count]))
+            }
             ListenerKind::Admin => (
-                "admin",
                 "Operations that read or change more than the caller's own check",
-                "--admin-listen",
                 Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Policies]),
             ),
-            ListenerKind::Metrics => {
-                ("metrics", "Only metrics, for everyone", "--metrics-listen", Scopes::of([Scope::Metrics]))
-            }
-            ListenerKind::Probes => (
-                "probes",
-                "Only health and readiness, without TLS, for everyone",
-                "--plain-probes",
-                Scopes::of([]),
-            ),
-            ListenerKind::Grpc => {
-                ("grpc", "Checks of Envoy's rate-limit service", "--grpc", Scopes::of([Scope::Check]))
-            }
+            ListenerKind::Metrics => ("Only metrics, for everyone", Scopes::of([Scope::Metrics])),
+            ListenerKind::Probes => ("Only health and readiness, without TLS, for everyone", Scopes::of([])),
+            ListenerKind::Grpc => ("Checks of Envoy's rate-limit service", Scopes::of([Scope::Check])),
         };
-        Self { kind, name, purpose, flag, address, scopes, access, security }
+        Self { kind, name: kind.name(), purpose, address, scopes, access, security }
     }
 
-    /// Returns its URL, without a path.
+    /// Returns its URL, without a path. A Unix socket answers under any; this is what clients usually say.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.security == Security::Plain { "http" } else { "https" };
-        format!("{scheme}://{}", self.address)
+        match &self.address {
+            ListenAddress::Tcp(address) => format!("{scheme}://{address}"),
+            ListenAddress::Unix(_) => format!("{scheme}://localhost"),
+        }
     }
 
     /// Returns whether it grants this scope. The caller may need the scope as well.
@@ -122,12 +106,33 @@ impl Listener {
     }
 }
 
+impl ListenerKind {
+    /// Returns its name in the log, in metrics and in the description of the service.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Checks => "checks",
+            Self::Admin => "admin",
+            Self::Metrics => "metrics",
+            Self::Probes => "probes",
+            Self::Grpc => "grpc",
+        }
+    }
+
+    /// Returns the flag that sets its address.
+    pub(crate) const fn flag(self) -> &'static str {
+        match self {
+            Self::Checks => "--listen",
+            Self::Admin => "--admin-listen",
+            Self::Metrics => "--metrics-listen",
+            Self::Probes => "--plain-probes",
+            Self::Grpc => "--grpc",
+        }
+    }
+}
+
 impl TlsScope {
     pub(crate) fn has(&self, kind: ListenerKind) -> bool {
-        match self {
-            Self::All => kind != ListenerKind::Probes,
-            Self::Only(kinds) => kinds.contains(&kind),
-        }
+        self.0.contains(&kind)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who may do what: scopes, listeners that grant them, principals, and the callers of requests.
 
+pub(crate) mod address;
 pub(crate) mod authorization;
 pub(crate) mod caller;
 pub(crate) mod counted_series;

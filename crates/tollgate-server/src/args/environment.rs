@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use tracing::warn;
 
-use super::{Args, CommandLine, SHARED_STORE, Secret, ServerUrl};
+use super::{Args, CommandLine, SHARED_STORE, Secret, ServiceAddress};
 
 /// Displays a flag in messages: the environment variable, if the value came from there.
 pub(crate) struct Flag(pub(crate) &'static str);
@@ -191,8 +191,8 @@ fn expect_one_subject(subcommand: &Command, matches: &ArgMatches) -> Result<(), 
         let message = "'--store' examines a store, and '--fleet' compares replicas: give one of them";
         return Err(subcommand.clone().error(ErrorKind::ArgumentConflict, message));
     }
-    let fleet = matches.try_get_many::<ServerUrl>("fleet").ok().flatten();
-    let is_plain = fleet.is_some_and(|mut addresses| addresses.all(|address| !address.tls));
+    let fleet = matches.try_get_many::<ServiceAddress>("fleet").ok().flatten();
+    let is_plain = fleet.is_some_and(|mut addresses| addresses.all(|address| !address.has_tls()));
     if is_plain && ["ca", "client_cert"].iter().any(|name| source(name) == Some(ValueSource::CommandLine)) {
         let message = "'--ca', '--client-cert' and '--client-key' require an https:// URL, but all addresses of '--fleet' are \
                        called without TLS";

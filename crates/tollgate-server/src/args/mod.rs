@@ -24,7 +24,6 @@ mod value;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +32,6 @@ use clap::builder::BoolishValueParser;
 use clap::{Arg, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tollgate::HoldLength;
-use tollgate_http::Network;
 use tollgate_policy::Generation;
 
 pub(crate) use self::command_line::IMPORT_FOLDER;
@@ -55,7 +53,8 @@ pub use self::store::{
 pub use self::tls::{ClientTlsArgs, TlsArgs, TlsListener};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
 pub(crate) use self::value::server as parse_server;
-pub use self::value::{Limits, OptionalAddress, ServerUrl};
+pub use self::value::{Limits, OptionalAddress, ServerUrl, ServiceAddress, TrustedProxy};
+pub use crate::access::address::{AddressError, ListenAddress, SocketMode, SocketPath};
 pub use crate::observe::logs::{LogFormat, LogLevel};
 
 /// The heading of its flags in the help.
@@ -142,7 +141,8 @@ pub struct ServeArgs {
     #[arg(value_parser = value::name)]
     pub key: Vec<String>,
 
-    /// Address of the listener for checks; port 0 chooses a free one. With `none`, checks come over gRPC alone
+    /// Address of the listener for checks: IP:PORT, where port 0 chooses a free one, or a Unix socket as unix:/PATH. With
+    /// `none`, checks come over gRPC alone
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_LISTEN", default_value = "127.0.0.1:8080")]
     #[arg(value_parser = value::address_or_none)]
     pub listen: OptionalAddress,
@@ -173,7 +173,7 @@ pub struct ServeArgs {
     /// Address of the listener for changes to counters and for metrics
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN_LISTEN", default_value = "127.0.0.1:8090")]
     #[arg(value_parser = value::address)]
-    pub admin_listen: SocketAddr,
+    pub admin_listen: ListenAddress,
 
     /// Host name that the admin listener accepts, in addition to IP addresses and localhost; for several, repeat the
     /// flag or separate them with commas
@@ -189,11 +189,16 @@ pub struct ServeArgs {
     /// Address of a listener that only serves health and readiness, and never speaks TLS, for probes that cannot use
     /// TLS or show a client certificate [default: none]
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_PLAIN_PROBES", value_parser = value::address)]
-    pub plain_probes: Option<SocketAddr>,
+    pub plain_probes: Option<ListenAddress>,
 
     /// Address of a listener for gRPC, which answers as the rate-limit services of Envoy and Kuadrant [default: none]
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_GRPC", value_parser = value::address)]
-    pub grpc: Option<SocketAddr>,
+    pub grpc: Option<ListenAddress>,
+
+    /// Permissions of the Unix sockets among these addresses. If others than the owner may connect to the admin listener,
+    /// it needs --tokens or --insecure-admin [default: 0600]
+    #[arg(long, value_name = "MODE", env = "TOLLGATE_UNIX_MODE", value_parser = value::socket_mode)]
+    pub unix_mode: Option<SocketMode>,
 
     /// Settings of the gRPC listener.
     #[command(flatten)]
@@ -237,16 +242,16 @@ pub struct ServeArgs {
     pub hold_secret_file: Option<PathBuf>,
 
     /// Network of proxies in front of the proxy that asks at /forward-auth, such as 10.0.0.0/8; their entries in
-    /// `X-Forwarded-For` are trusted. For several, repeat the flag or separate them with commas [default: none, so the
-    /// last entry is the client]
+    /// `X-Forwarded-For` are trusted. `unix` lets proxies ask there over the Unix socket of --listen. For several, repeat
+    /// the flag or separate them with commas [default: none, so the last entry is the client]
     #[arg(
         long = "trusted-proxy",
         value_name = "NETWORK",
         env = "TOLLGATE_TRUSTED_PROXY",
         value_delimiter = ','
     )]
-    #[arg(value_parser = value::network)]
-    pub trusted_proxies: Vec<Network>,
+    #[arg(value_parser = value::trusted_proxy)]
+    pub trusted_proxies: Vec<TrustedProxy>,
 
     /// Name the policies on trial that would have denied an admitted request, in the response header Tollgate-Trials,
     /// so that a proxy can log it next to the client. Envoy passes it on to the client
@@ -363,10 +368,10 @@ pub struct DoctorArgs {
 pub struct FleetArgs {
     /// Ask the replicas of a service, instead of a store, whether all of them have the same limits: policies with their
     /// tables and lists, or Envoy's domains with their settings. Stores, and flags that are no limits, are not compared.
-    /// Each ADDRESS is a URL or HOST:PORT of a listener that serves /readyz. If HOST is a name, such as that of a headless
+    /// Each ADDRESS is a URL, HOST:PORT or unix:/PATH of a listener that serves /readyz. If HOST is a name, such as that of a headless
     /// service in Kubernetes, all its addresses are asked
-    #[arg(long, value_name = "ADDRESS", num_args = 1.., value_parser = value::server)]
-    pub fleet: Vec<ServerUrl>,
+    #[arg(long, value_name = "ADDRESS", num_args = 1.., value_parser = value::service)]
+    pub fleet: Vec<ServiceAddress>,
 
     /// Ask again until all replicas have the same limits, for at most this time, from 1s to 1h. Before a replica has taken up
     /// a change, all have the same old limits: wait for the new ones with --generation [default: ask once]
@@ -481,10 +486,10 @@ pub struct CheckArgs {
     #[arg(long)]
     pub peek: bool,
 
-    /// The service to ask, as a URL or as HOST:PORT
+    /// The service to ask, as a URL, as HOST:PORT or as unix:/PATH
     #[arg(long, value_name = "URL", env = "TOLLGATE_SERVER", default_value = "http://127.0.0.1:8080")]
-    #[arg(value_parser = value::server)]
-    pub server: ServerUrl,
+    #[arg(value_parser = value::service)]
+    pub server: ServiceAddress,
 
     /// File with a token for the service, if it requires one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKEN_FILE")]

@@ -2,19 +2,20 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::Authority;
 use rustls::pki_types::ServerName;
+use thiserror::Error;
 use tollgate::{HoldLength, InFlight, LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
 use tollgate_http::{Network, NetworkError};
 use tollgate_policy::Policy;
 use tollgate_redis::KeyLayout;
 
 use super::Secret;
+use crate::access::address::{AddressError, ListenAddress, SocketMode, SocketPath, UNIX};
 use crate::args::layout::{self, UnknownLayout};
 
 pub(crate) type ExpectedForm = &'static str;
@@ -54,24 +55,37 @@ pub(super) fn boolean(text: &str) -> Result<bool, ExpectedForm> {
 }
 
 /// Parses an address to listen on.
-pub(super) fn address(text: &str) -> Result<SocketAddr, ExpectedForm> {
-    let port = text.strip_prefix("localhost:").and_then(port);
-    let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    local.or_else(|| text.parse().ok()).ok_or("expected IP:PORT, such as 127.0.0.1:8080")
+pub(super) fn address(text: &str) -> Result<ListenAddress, AddressError> {
+    text.parse()
 }
 
 /// The address of a listener that may be left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OptionalAddress(pub Option<SocketAddr>);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionalAddress(pub Option<ListenAddress>);
+
+/// Why a text is neither an address to listen on nor `none`.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(super) enum OptionalAddressError {
+    #[error("{}, or none", AddressError::Form)]
+    Form,
+    #[error(transparent)]
+    Unix(AddressError),
+}
 
 /// Parses an address to listen on, or `none`.
-pub(super) fn address_or_none(text: &str) -> Result<OptionalAddress, ExpectedForm> {
+pub(super) fn address_or_none(text: &str) -> Result<OptionalAddress, OptionalAddressError> {
     match text {
         "none" => Ok(OptionalAddress(None)),
-        text => address(text)
-            .map(|address| OptionalAddress(Some(address)))
-            .map_err(|_| "expected IP:PORT, such as 127.0.0.1:8080, or none"),
+        text => text.parse().map(|address| OptionalAddress(Some(address))).map_err(|error| match error {
+            AddressError::Form => OptionalAddressError::Form,
+            error => OptionalAddressError::Unix(error),
+        }),
     }
+}
+
+/// Parses the permissions of Unix sockets.
+pub(super) fn socket_mode(text: &str) -> Result<SocketMode, ExpectedForm> {
+    SocketMode::parse(text)
 }
 
 /// Parses the name of a host, without the spaces around it.
@@ -89,9 +103,21 @@ pub(super) fn certified_name(text: &str) -> Result<ServerName<'static>, Expected
     ServerName::try_from(text.to_owned()).map_err(|_| "expected a host name or an address")
 }
 
-/// Parses a network, without the spaces around it.
-pub(super) fn network(text: &str) -> Result<Network, NetworkError> {
-    text.trim().parse()
+/// A proxy whose headers are trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrustedProxy {
+    /// A proxy in front of the one that asks: its entries in `X-Forwarded-For`.
+    Network(Network),
+    /// A proxy that asks over a Unix socket: all that it says about its client's request.
+    Unix,
+}
+
+/// Parses a trusted proxy, without the spaces around it.
+pub(super) fn trusted_proxy(text: &str) -> Result<TrustedProxy, NetworkError> {
+    match text.trim() {
+        "unix" => Ok(TrustedProxy::Unix),
+        network => network.parse().map(TrustedProxy::Network),
+    }
 }
 
 /// Parses a number above zero.
@@ -211,6 +237,43 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, ExpectedForm> {
 
 /// A service to ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceAddress {
+    /// Over TCP.
+    Url(ServerUrl),
+    /// At a Unix socket.
+    Unix(SocketPath),
+}
+
+/// Parses a service to ask: a URL, or the path of a Unix socket.
+pub(super) fn service(text: &str) -> Result<ServiceAddress, String> {
+    match text.strip_prefix(UNIX) {
+        Some(path) => path.parse().map(ServiceAddress::Unix).map_err(|error: AddressError| error.to_string()),
+        None => server(text).map(ServiceAddress::Url).map_err(|error| match error {
+            SERVER_FORM => {
+                "expected http://HOST[:PORT], https://HOST[:PORT], HOST:PORT or unix:/PATH".to_owned()
+            }
+            error => error.to_owned(),
+        }),
+    }
+}
+
+impl ServiceAddress {
+    pub(crate) const fn has_tls(&self) -> bool {
+        matches!(self, Self::Url(ServerUrl { tls: true, .. }))
+    }
+}
+
+impl fmt::Display for ServiceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => url.fmt(f),
+            Self::Unix(path) => path.fmt(f),
+        }
+    }
+}
+
+/// The host and port of a service to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     /// Whether to use TLS.
     pub tls: bool,
@@ -218,9 +281,11 @@ pub struct ServerUrl {
     pub authority: Authority,
 }
 
-/// Parses a service to ask. A URL without a port has the default port of its scheme.
+const SERVER_FORM: ExpectedForm = "expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT";
+
+/// Parses the host and port of a service to ask. A URL without a port has the default port of its scheme.
 pub(crate) fn server(text: &str) -> Result<ServerUrl, ExpectedForm> {
-    const EXPECTED: ExpectedForm = "expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT";
+    const EXPECTED: ExpectedForm = SERVER_FORM;
     let (default_port, authority) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Some(80), rest),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (Some(443), rest),
@@ -334,15 +399,28 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_an_ip_and_a_port_or_localhost() {
-        assert_eq!(address("localhost:9100").unwrap().to_string(), "127.0.0.1:9100");
-        assert_eq!(address("[::]:0").unwrap().to_string(), "[::]:0");
+    fn a_listener_that_may_be_left_out_has_an_address_or_none() {
         assert_eq!(address_or_none("none"), Ok(OptionalAddress(None)));
-        assert_eq!(address_or_none("127.0.0.1:80"), Ok(OptionalAddress(Some(([127, 0, 0, 1], 80).into()))));
-        assert!(address_or_none("None").is_err() && address_or_none("").is_err());
-        for text in ["9100", ":9100", "127.0.0.1", "localhost", "localhost:x", "localhost:", "example.com:80"]
+        assert_eq!(
+            address_or_none("127.0.0.1:80"),
+            Ok(OptionalAddress(Some("127.0.0.1:80".parse().unwrap())))
+        );
+        assert_eq!(
+            address_or_none("None").unwrap_err().to_string(),
+            "expected IP:PORT, such as 127.0.0.1:8080, or unix:/PATH, or none"
+        );
+        assert!(address_or_none("").is_err() && address_or_none("unix:none").is_err());
+    }
+
+    #[test]
+    fn a_service_is_a_url_or_a_socket() {
+        for (text, read) in
+            [("unix:/run/a.sock", "unix:/run/a.sock"), ("localhost:80", "http://localhost:80")]
         {
-            assert_eq!(address(text), Err("expected IP:PORT, such as 127.0.0.1:8080"), "{text}");
+            assert_eq!(service(text).unwrap().to_string(), read);
         }
+        assert!(service("nonsense").unwrap_err().ends_with("HOST:PORT or unix:/PATH"));
+        assert!(service("unix://a/b").unwrap_err().contains("absolute path"));
+        assert!(server("unix:/run/a.sock").is_err(), "xDS comes over TCP");
     }
 }

@@ -8,7 +8,9 @@ use tollgate_policy::{Policy, PolicyError};
 
 use super::dialects::Dialect;
 use super::wire::{GivenLimit, MAX_CALLER_QUOTAS};
+use crate::access::listener::Listener;
 use crate::answer::rejection::Rejection;
+use crate::answer::rejection_kind::RejectionKind;
 use crate::answer::trials_header::TrialsHeader;
 use crate::decide::hold_seal::HoldSeal;
 
@@ -22,6 +24,7 @@ pub(crate) struct CheckOptions {
     pub(crate) caller_quotas: bool,
     /// The proxies in front of one that asks about a request.
     pub(crate) trusted_proxies: TrustedProxies,
+    pub(crate) over_unix: ProxiesOverUnix,
     /// Longer values of such a request are counted by a digest.
     pub(crate) max_attribute_bytes: usize,
     pub(crate) trials_header: TrialsHeader,
@@ -29,7 +32,31 @@ pub(crate) struct CheckOptions {
     pub(crate) test_clock: Option<ManualClock>,
 }
 
+/// Whether proxies may ask about requests over a Unix socket.
+///
+/// A proxy of TCP has an address, which the operator admits or keeps out. Over a Unix socket, any process that may
+/// connect could ask in the name of any client, so the operator says first that these processes are proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProxiesOverUnix {
+    Trusted,
+    Refused,
+}
+
 impl CheckOptions {
+    /// Checks that a proxy may ask on this listener.
+    ///
+    /// # Errors
+    ///
+    /// If it asks over a Unix socket, and is not trusted there.
+    pub(super) fn check_proxy(&self, listener: &Listener) -> Result<(), Rejection> {
+        if !listener.address.is_unix() || self.over_unix == ProxiesOverUnix::Trusted {
+            return Ok(());
+        }
+        let detail = "the headers of proxies are not trusted over a Unix socket: start the service with \
+                      `--trusted-proxy unix`";
+        Err(Rejection::new(RejectionKind::Invalid, detail))
+    }
+
     /// Returns the caller's own limits, if the request has any.
     ///
     /// # Errors

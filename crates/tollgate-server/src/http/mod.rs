@@ -41,11 +41,11 @@ use hyper::body::{Body as _, Incoming};
 use tollgate::StoreError;
 use tollgate_wire::headers::PolicyHeaders;
 
-pub(crate) use self::check_options::CheckOptions;
+pub(crate) use self::check_options::{CheckOptions, ProxiesOverUnix};
 pub(crate) use self::connection::Http;
 pub(crate) use self::dialects::Dialect;
 use self::forwarded::NamedHeaders;
-use self::operation::{Effect, Handler, OperationRow};
+use self::operation::{Effect, Handler, InputPlace, OperationRow};
 use self::operations::Operations;
 use self::reply::Reply;
 use crate::access::caller::Caller;
@@ -210,6 +210,9 @@ impl Edge {
         let row = self.operations.find(listener, &self.listeners, request)?;
         let caller = door::admit(&row.operation, listener, peer, request)?;
         door::check_body(&row.operation, request)?;
+        if matches!(row.operation.asked, InputPlace::Forwarded) {
+            self.asking.check_proxy(listener)?;
+        }
         Ok((row, caller))
     }
 

@@ -330,8 +330,8 @@ impl Operations {
             return Rejection::method_not_allowed(&methods.join(", "));
         }
         let detail = match (listeners.iter().find(|other| granted(other)), Dialect::at(path)) {
-            (Some(Listener { name, flag, .. }), _) => {
-                format!("this path is served on the {name} listener (`serve {flag}`)")
+            (Some(Listener { name, kind, .. }), _) => {
+                format!("this path is served on the {name} listener (`serve {}`)", kind.flag())
             }
             (None, _) if at_path().next().is_some() => {
                 "this path is served on the checks listener, and there is none (`serve --listen none`)".to_owned()

@@ -1,21 +1,20 @@
-//! Accepts connections from a listening socket: their cap, and the end of listening.
+//! Accepts connections from a listening socket: their cap, and their end.
 
-use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::future;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{future, io, iter, net};
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
 use crate::access::peer::ConnectionPeer;
 use crate::metrics::OpenConnections;
-use crate::net::connections_per_peer::{PeerConnection, Peers};
+use crate::net::connections_per_peer::{Peer, PeerConnection, Peers};
 use crate::net::drain::Phase;
 use crate::net::handshake::ListenerTls;
 use crate::net::protocol::Protocol;
+use crate::net::socket::{ListeningSocket, is_of_one_connection};
+use crate::net::stream::PlainStream;
 use crate::observe::log_gap::LogGap;
 
 /// The pause after the system has failed to accept a connection, for example because file descriptors have run out.
@@ -26,7 +25,7 @@ const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// A bound socket, and the settings for its connections.
 pub(crate) struct Acceptor<P> {
-    socket: TcpListener,
+    socket: ListeningSocket,
     max_connections: u32,
     connections: Connections<P>,
     failure_logged: LogGap,
@@ -52,7 +51,7 @@ struct TooManyConnections;
 
 impl<P: Protocol> Acceptor<P> {
     pub(crate) fn new(
-        socket: TcpListener,
+        socket: ListeningSocket,
         max_connections: u32,
         peers: Option<Peers>,
         protocol: P,
@@ -68,15 +67,13 @@ impl<P: Protocol> Acceptor<P> {
     /// Serves until the service drains and the last connection has ended.
     pub(crate) async fn run(self) {
         let permits = Arc::new(Semaphore::new(self.max_connections as usize));
-        while let Some((stream, address, permit)) = self.accept(&permits).await {
-            match self.place_of(address) {
+        while let Some((stream, peer, permit)) = self.accept(&permits).await {
+            match self.place_of(peer) {
                 Ok(peer) => self.connections.spawn(stream, (permit, peer)),
                 Err(TooManyConnections) => self.note_refused(),
             }
         }
-        let waiting = self.waiting();
-        drop(self.socket);
-        for stream in waiting {
+        for stream in self.socket.into_waiting() {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
             self.connections.spawn(stream, (permit, None));
         }
@@ -85,10 +82,7 @@ impl<P: Protocol> Acceptor<P> {
     }
 
     /// Waits for room and accepts the next connection; `None` when the service drains.
-    async fn accept(
-        &self,
-        permits: &Arc<Semaphore>,
-    ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    async fn accept(&self, permits: &Arc<Semaphore>) -> Option<(PlainStream, Peer, OwnedSemaphorePermit)> {
         let next = async {
             if permits.available_permits() == 0 {
                 self.note_full();
@@ -97,7 +91,7 @@ impl<P: Protocol> Acceptor<P> {
             let Ok(permit) = Arc::clone(permits).acquire_owned().await else { future::pending().await };
             loop {
                 match self.socket.accept().await {
-                    Ok((stream, address)) => return (stream, address, permit),
+                    Ok((stream, peer)) => return (stream, peer, permit),
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
                         if self.failure_logged.passes(LOG_GAP) {
@@ -117,8 +111,8 @@ impl<P: Protocol> Acceptor<P> {
     }
 
     /// Counts another connection of this client, if it may have one.
-    fn place_of(&self, address: SocketAddr) -> Result<Option<PeerConnection>, TooManyConnections> {
-        self.peers.as_ref().map(|peers| peers.one_of(address.ip()).ok_or(TooManyConnections)).transpose()
+    fn place_of(&self, peer: Peer) -> Result<Option<PeerConnection>, TooManyConnections> {
+        self.peers.as_ref().map(|peers| peers.one_of(peer).ok_or(TooManyConnections)).transpose()
     }
 
     fn note_refused(&self) {
@@ -139,81 +133,28 @@ impl<P: Protocol> Acceptor<P> {
             warn!(listener, max_connections, "all connections are in use: further ones wait until one ends");
         }
     }
-
-    /// Returns the connections that wait in the system's queue. Their clients believe that they are connected. The
-    /// runtime notices them late, so this asks the system itself. The system resets a connection that is established
-    /// between this call and the end of the listener.
-    fn waiting(&self) -> Vec<TcpStream> {
-        let mut waiting = Vec::new();
-        let Ok(listener) = self.socket.as_fd().try_clone_to_owned().map(net::TcpListener::from) else {
-            return waiting;
-        };
-        for stream in taken(|| listener.accept()) {
-            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-            waiting.extend(stream);
-        }
-        waiting
-    }
 }
 
 impl<P: Protocol> Connections<P> {
     /// Serves a connection in its own task, which frees the place at its end.
-    fn spawn(&self, stream: TcpStream, place: ConnectionPlace) {
-        // Answers are small, and clients wait for each.
-        let _ = stream.set_nodelay(true);
+    fn spawn(&self, stream: PlainStream, place: ConnectionPlace) {
+        // Clients wait for each answer.
+        stream.set_nodelay();
         let (protocol, phase, place) =
             (Arc::clone(&self.protocol), self.phase.clone(), (self.open.one(), place));
         // Separate tasks, so that the one for plain streams does not reserve memory for TLS.
-        match self.tls.clone() {
-            None => tokio::spawn(async move {
-                protocol.serve(stream, ConnectionPeer::default(), phase).await;
-                drop(place);
-            }),
-            Some(tls) => tokio::spawn(async move {
+        match (stream, self.tls.clone()) {
+            (PlainStream::Tcp(stream), Some(tls)) => tokio::spawn(async move {
                 if let Some((stream, peer)) = tls.accept(stream, &phase).await {
                     protocol.serve(stream, peer, phase).await;
                 }
                 drop(place);
             }),
+            // A Unix socket has no TLS.
+            (stream, _) => tokio::spawn(async move {
+                protocol.serve(stream, ConnectionPeer::default(), phase).await;
+                drop(place);
+            }),
         };
-    }
-}
-
-/// Collects what `accept` returns until it fails, and passes over broken connections. `accept` must not block: if
-/// nothing waits, it fails.
-fn taken<T, A>(mut accept: impl FnMut() -> io::Result<(T, A)>) -> impl Iterator<Item = T> {
-    let accepted = iter::from_fn(move || match accept() {
-        Ok((stream, _)) => Some(Some(stream)),
-        Err(error) if is_of_one_connection(&error) => Some(None),
-        Err(_) => None,
-    });
-    accepted.flatten()
-}
-
-/// Returns whether the error concerns only the connection that was accepted.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A client that left before it was accepted ended the loop, and the drain reset the clients behind it.
-    #[test]
-    fn a_connection_that_is_broken_ends_nothing() {
-        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
-        let mut answers = [
-            Ok((1, ())),
-            Err(ConnectionAborted),
-            Err(Interrupted),
-            Ok((2, ())),
-            Err(WouldBlock),
-            Ok((3, ())),
-        ]
-        .into_iter();
-        let accept = || answers.next().unwrap().map_err(io::Error::from);
-        assert_eq!(taken(accept).collect::<Vec<_>>(), [1, 2]);
     }
 }

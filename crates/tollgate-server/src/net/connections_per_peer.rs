@@ -1,4 +1,4 @@
-//! Counts the open connections of each client, by address.
+//! Counts the open connections of each client.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,14 +9,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone)]
 pub(crate) struct Peers {
     max: u32,
-    open: Arc<Mutex<HashMap<IpAddr, u32>>>,
+    open: Arc<Mutex<HashMap<Peer, u32>>>,
+}
+
+/// A client, as far as its connection shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Peer {
+    /// The first address of a client's network.
+    Network(IpAddr),
+    /// A user of this machine, by number; `None` if the system does not tell it.
+    User(Option<u32>),
 }
 
 /// One connection of a client, which counts until it is dropped.
 #[derive(Debug)]
 pub(crate) struct PeerConnection {
-    peer: IpAddr,
-    open: Arc<Mutex<HashMap<IpAddr, u32>>>,
+    peer: Peer,
+    open: Arc<Mutex<HashMap<Peer, u32>>>,
 }
 
 impl Peers {
@@ -26,8 +35,7 @@ impl Peers {
     }
 
     /// Counts another connection of this client; `None` if it has too many.
-    pub(crate) fn one_of(&self, address: IpAddr) -> Option<PeerConnection> {
-        let peer = client(address);
+    pub(crate) fn one_of(&self, peer: Peer) -> Option<PeerConnection> {
         // No change under this lock can be left half made; nor below.
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(peer).or_default();
@@ -51,11 +59,13 @@ impl Drop for PeerConnection {
     }
 }
 
-/// Returns the client of an address: for IPv6, the whole /64, which one client usually has.
-fn client(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        v4 => v4,
+impl Peer {
+    /// Returns the client at an address: for IPv6, the whole /64, which one client usually has.
+    pub(crate) fn at(address: IpAddr) -> Self {
+        Self::Network(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+            v4 => v4,
+        })
     }
 }
 
@@ -66,7 +76,7 @@ mod tests {
     #[test]
     fn a_client_has_its_places_and_leaves_those_of_others() {
         let peers = Peers::new(2);
-        let one_of = |address: &str| peers.one_of(address.parse().unwrap());
+        let one_of = |address: &str| peers.one_of(Peer::at(address.parse().unwrap()));
         let first = one_of("192.0.2.1").unwrap();
         let mapped = one_of("::ffff:192.0.2.1").unwrap();
         assert!(one_of("192.0.2.1").is_none());
@@ -76,7 +86,9 @@ mod tests {
         let v6 = [one_of("2001:db8::1").unwrap(), one_of("2001:db8::ffff:2").unwrap()];
         assert!(one_of("2001:db8::3").is_none(), "a /64 is one client");
         let next_v6 = one_of("2001:db8:0:1::1").unwrap();
-        drop((mapped, other, again, v6, next_v6));
+        let user = [(); 2].map(|()| peers.one_of(Peer::User(Some(0))).unwrap());
+        assert!(peers.one_of(Peer::User(Some(0))).is_none(), "a user of this machine is one client");
+        drop((mapped, other, again, v6, next_v6, user));
         assert!(peers.open.lock().unwrap().is_empty(), "nobody is remembered");
     }
 }

@@ -13,5 +13,7 @@ pub(crate) mod open_files;
 pub(crate) mod protocol;
 pub(crate) mod resources;
 pub(crate) mod socket;
+mod socket_file;
+pub(crate) mod stream;
 pub(crate) mod timeouts;
 pub(crate) mod until_sent;

@@ -1,10 +1,13 @@
 //! What the service says at startup.
 
+use std::path::Path;
+
 use tracing::field::display;
 use tracing::{info, warn};
 
 use super::BoundServer;
 use super::example::StartExample;
+use crate::access::address::ListenAddress;
 use crate::access::listener::{Listener, ListenerKind};
 use crate::args::LogFormat;
 use crate::cli::output;
@@ -26,7 +29,11 @@ impl BoundServer {
         if is_printed {
             let mut text = format!("tollgate {version}: {rule}\n");
             for listener in listeners {
-                text += &format!("{:<7} {}\n", listener.name, listener.url());
+                let place = match &listener.address {
+                    ListenAddress::Tcp(_) => listener.url(),
+                    ListenAddress::Unix(path) => path.to_string(),
+                };
+                text += &format!("{:<7} {place}\n", listener.name);
             }
             text.extend(try_it.iter().map(|try_it| format!("try     {try_it}\n")));
             if let Err(error) = output::answer(&text) {
@@ -41,7 +48,7 @@ impl BoundServer {
         if is_printed {
             info!(connections, admin_connections, backlog, generation, "started");
         } else {
-            let address = |kind| listeners.iter().find(|it| it.kind == kind).map(|it| display(it.address));
+            let address = |kind| listeners.iter().find(|it| it.kind == kind).map(|it| display(&it.address));
             info!(
                 version,
                 checks = address(ListenerKind::Checks),
@@ -66,7 +73,7 @@ impl BoundServer {
                  too low: raise it (`ulimit -n`, in systemd `LimitNOFILE=`)"
             );
         }
-        if self.is_admin_open && !admin.address.ip().to_canonical().is_loopback() {
+        if self.is_admin_open {
             warn!(admin = %admin.address, "anyone who can reach the admin listener can change counters: --insecure-admin");
         }
     }
@@ -79,6 +86,15 @@ impl BoundServer {
             Security::Mutual => "--cacert CA --cert CERTIFICATE --key KEY ",
         };
         let token = if self.asks_token { "-H \"Authorization: Bearer $(cat token.txt)\" " } else { "" };
-        format!("curl -i {certificates}{token}'{}{path}'", listener.url())
+        let socket = match &listener.address {
+            ListenAddress::Tcp(_) => String::new(),
+            ListenAddress::Unix(path) => format!("--unix-socket {} ", quoted(path.as_ref())),
+        };
+        format!("curl -i {certificates}{token}{socket}'{}{path}'", listener.url())
     }
+}
+
+/// Returns the path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -1,9 +1,6 @@
 //! The listeners of the service: first their sockets, then what each grants and to whom.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-
-use tokio::net::TcpListener;
 
 use super::admission::Admission;
 use super::background::Task;
@@ -14,17 +11,17 @@ use crate::net::handshake::ListenerTls;
 use crate::net::open_files::Caps;
 use crate::net::protocol::Protocol;
 use crate::net::resources::Resources;
-use crate::net::socket;
-use crate::settings::Settings;
+use crate::net::socket::ListeningSocket;
+use crate::settings::Addresses;
 use crate::tls::{Security, ServerTls};
 
 /// The bound sockets of all listeners, in the order in which they are announced.
-pub(super) struct Sockets(Vec<(ListenerKind, TcpListener)>);
+pub(super) struct Sockets(Vec<(ListenerKind, ListeningSocket)>);
 
 /// A listener with its socket.
 pub(super) struct BoundListener {
     pub(super) listener: Listener,
-    socket: TcpListener,
+    socket: ListeningSocket,
     max_connections: u32,
 }
 
@@ -48,18 +45,13 @@ impl Sockets {
     /// # Errors
     ///
     /// If an address cannot be bound.
-    pub(super) fn bind(settings: &Settings) -> anyhow::Result<Self> {
-        let grpc = settings.grpc.as_ref().map(|grpc| grpc.listen);
-        let addresses: [(ListenerKind, Option<SocketAddr>, &'static str); 5] = [
-            (ListenerKind::Checks, settings.listen, "--listen"),
-            (ListenerKind::Admin, Some(settings.admin_listen), "--admin-listen"),
-            (ListenerKind::Metrics, settings.metrics_listen, "--metrics-listen"),
-            (ListenerKind::Probes, settings.plain_probes, "--plain-probes"),
-            (ListenerKind::Grpc, grpc, "--grpc"),
-        ];
-        let wanted = addresses.into_iter().filter_map(|(kind, address, flag)| Some((kind, address?, flag)));
-        let bound = wanted.map(|(kind, address, flag)| Ok((kind, socket::listen_on(address, flag)?)));
-        bound.collect::<anyhow::Result<_>>().map(Self)
+    pub(super) async fn bind(addresses: &Addresses) -> anyhow::Result<Self> {
+        let mut bound = Vec::new();
+        for (kind, address) in addresses.iter() {
+            let socket = ListeningSocket::bind(address, addresses.unix_mode, kind.flag()).await?;
+            bound.push((kind, socket));
+        }
+        Ok(Self(bound))
     }
 
     /// Returns how many connections each may have, under this limit of open files.
@@ -83,7 +75,7 @@ impl Sockets {
     ) -> anyhow::Result<Vec<BoundListener>> {
         let bound = self.0.into_iter().map(|(kind, socket)| {
             let (access, security) = admission.of(kind);
-            let listener = Listener::new(kind, socket.local_addr()?, access, security);
+            let listener = Listener::new(kind, socket.address()?, access, security);
             let max_connections = if kind.is_for_checks() { caps.public } else { caps.admin };
             Ok(BoundListener { listener, socket, max_connections })
         });

@@ -60,7 +60,7 @@ struct BoundServer {
     /// `None` if checks come over gRPC alone.
     checks: Option<Listener>,
     admin: Listener,
-    /// Whether everyone may use the admin listener.
+    /// Whether everyone who reaches the admin listener may use it, and others than this host or its owner do.
     is_admin_open: bool,
     /// Whether a principal has a token.
     asks_token: bool,
@@ -166,7 +166,7 @@ impl BoundServer {
         shared: Option<Arc<StoreMetrics>>,
     ) -> anyhow::Result<Self> {
         let open_files = open_files::raise_limit();
-        let sockets = Sockets::bind(&settings)?;
+        let sockets = Sockets::bind(&settings.addresses).await?;
         let caps = sockets.caps(settings.max_connections, open_files);
         // Before the addresses are announced, because a reader of them may send a signal at once.
         let on_hangup = if settings.follows_files() { Hangup::Reloads } else { Hangup::Ends };
@@ -230,8 +230,8 @@ impl BoundServer {
             listening.task(bound, http)
         });
         let mut acceptors: Vec<Task> = http.collect();
-        for (bound, settings) in grpc_bound.into_iter().zip(settings.grpc) {
-            let GrpcSettings { limit_headers, max_connection_age, keep_alive, .. } = settings;
+        let GrpcSettings { limit_headers, max_connection_age, keep_alive } = settings.grpc;
+        for bound in grpc_bound {
             let live = rules.decider.policies().filter(|_| limit_headers).map(DecisionEngine::live);
             let limits = live.map(|live| PolicyHeaders::new(&live));
             let checking = RateLimitSettings {
@@ -256,7 +256,7 @@ impl BoundServer {
             checks: listener(ListenerKind::Checks),
             admin: listener(ListenerKind::Admin).context("the admin listener")?,
             listeners,
-            is_admin_open: admission.is_open(ListenerKind::Admin),
+            is_admin_open: admission.is_open(ListenerKind::Admin) && settings.addresses.is_admin_reachable(),
             asks_token: admission.asks_token,
             rule: rules.summary,
             generation: rules.decider.generation(),
@@ -293,6 +293,8 @@ impl BoundServer {
                 () = tokio::time::sleep(delay) => {}
                 signal = signals.next() => {
                     warn!(signal, "stopped at once");
+                    // Before the process ends, the files of Unix sockets are removed.
+                    serving.shutdown().await;
                     return Ok(ServiceEnd::Interrupted);
                 }
             }
@@ -319,6 +321,7 @@ impl BoundServer {
             }
             signal = signals.next() => {
                 warn!(signal, "stopped at once");
+                serving.shutdown().await;
                 Ok(ServiceEnd::Interrupted)
             }
         }

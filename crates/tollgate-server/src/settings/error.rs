@@ -8,6 +8,7 @@ use tollgate_redis::{KeyLayout, TlsError, UrlError};
 
 use super::flags::FlagsError;
 use super::import::ImportError;
+use crate::access::address::{ListenAddress, SocketMode, SocketPath};
 use crate::args::{AnswerSystem, Flag, FlagWith, IMPORT_FOLDER};
 use crate::decide::hold_seal::HoldSecretError;
 use crate::observe::with_sources::WithSources;
@@ -36,6 +37,19 @@ pub enum SettingsError {
         FlagWith("--admin-listen", .0)
     )]
     OpenAdmin(SocketAddr),
+    /// Other users of this machine can reach the admin listener, and it accepts everyone.
+    #[error(
+        "`{}` lets other users of this machine connect to the admin listener, and anyone who does can change counters: \
+         leave it at 0600, restrict access with `--tokens`, or allow everyone with `--insecure-admin`",
+        FlagWith("--unix-mode", .0)
+    )]
+    OpenAdminSocket(SocketMode),
+    /// A mode of Unix sockets, without any.
+    #[error("`{}` needs a listener at a Unix socket, such as `--listen unix:/PATH`", Flag("--unix-mode"))]
+    NeedlessUnixMode,
+    /// Proxies are trusted over a Unix socket that does not exist.
+    #[error("`{}` needs `--listen unix:/PATH`: proxies ask on this listener", FlagWith("--trusted-proxy", &"unix"))]
+    NeedlessUnixProxy,
     /// No listener accepts checks.
     #[error("`{}` needs `--grpc`: no listener would accept checks", FlagWith("--listen", &"none"))]
     NoChecks,
@@ -145,6 +159,23 @@ pub enum SettingsError {
         /// The flag of its address.
         flag: &'static str,
     },
+    /// TLS at a Unix socket.
+    #[error(
+        "`{}` cannot be used with `{path}`: a Unix socket is served without TLS",
+        FlagWith("--tls-on", listener)
+    )]
+    TlsOnUnix {
+        /// The name of the listener.
+        listener: &'static str,
+        /// Its socket.
+        path: SocketPath,
+    },
+    /// A certificate that no listener would show.
+    #[error(
+        "`{}` has no effect: all listeners but `--plain-probes` are at Unix sockets, which are served without TLS",
+        Flag("--tls-cert")
+    )]
+    NeedlessTls,
     /// A clock for tests would not be the clock of a shared store.
     #[error("`{}` needs counters in memory, but a store is configured", Flag("--test-clock"))]
     TestClockOfStore,
@@ -158,7 +189,7 @@ pub enum SettingsError {
         /// The flag of a listener.
         flag: &'static str,
         /// Its address.
-        address: SocketAddr,
+        address: ListenAddress,
     },
     /// A share without `--on-store-failure local`.
     #[error("`{}` is only valid with `--on-store-failure local`", Flag("--local-share"))]

@@ -1,12 +1,12 @@
 //! The settings of the service: ready objects, created from flags, variables and files.
 
+mod addresses;
 mod default_notes;
 mod error;
 pub(crate) mod flags;
 pub(crate) mod import;
 mod rules;
 
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use std::time::Duration;
 use tollgate::{Clock, ManualClock, MemoryStore, SystemClock};
 use tollgate_policy::{Policies, Warning, WhenFull};
 
+pub(crate) use self::addresses::Addresses;
 pub(crate) use self::default_notes::DefaultNotes;
 pub use self::error::SettingsError;
 use self::import::{ImportError, other_spring_variables};
@@ -22,12 +23,14 @@ use self::rules::{ResolvedRules, from_files, from_flags, from_import};
 use crate::access::listener::{AllowedHosts, ListenerKind, TlsScope};
 use crate::access::principals::{Principal, PrincipalFile};
 use crate::answer::trials_header::TrialsHeader;
-use crate::args::{AnswerSystem, GrpcArgs, LogFormat, LogLevel, MetricAliases, ServeArgs, TlsArgs};
+use crate::args::{
+    AnswerSystem, GrpcArgs, LogFormat, LogLevel, MetricAliases, ServeArgs, TlsArgs, TrustedProxy,
+};
 use crate::decide::domain_files::DomainFiles;
 use crate::decide::envoy::InitialDomains;
 use crate::decide::hold_seal::HoldSeal;
 use crate::decide::policy_files::PolicyFiles;
-use crate::http::{CheckOptions, Dialect};
+use crate::http::{CheckOptions, Dialect, ProxiesOverUnix};
 use crate::store::StoreSetup;
 use crate::tls::{ServerTls, TlsFiles, TlsReading};
 use crate::xds::XdsSettings;
@@ -51,12 +54,9 @@ pub struct Settings {
     pub(crate) asking: CheckOptions,
     /// The other system whose metric names are exported as well.
     pub(crate) metric_aliases: Option<MetricAliases>,
-    /// `None` if checks come over gRPC alone.
-    pub(crate) listen: Option<SocketAddr>,
-    pub(crate) admin_listen: SocketAddr,
-    pub(crate) metrics_listen: Option<SocketAddr>,
-    pub(crate) plain_probes: Option<SocketAddr>,
-    pub(crate) grpc: Option<GrpcSettings>,
+    /// Without one for checks, they come over gRPC alone.
+    pub(crate) addresses: Addresses,
+    pub(crate) grpc: GrpcSettings,
     /// The host names under which guarded scopes may be used.
     pub(crate) allowed_hosts: AllowedHosts,
     /// The principals, unless everyone may do everything.
@@ -83,7 +83,6 @@ pub struct Settings {
 /// The gRPC listener.
 #[derive(Debug)]
 pub(crate) struct GrpcSettings {
-    pub(crate) listen: SocketAddr,
     /// Whether answers carry limit headers for the client.
     pub(crate) limit_headers: bool,
     pub(crate) max_connection_age: Option<Duration>,
@@ -130,13 +129,11 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
-        if args.listen.0.is_none() && args.grpc.is_none() {
-            return Err(SettingsError::NoChecks);
-        }
-        let tls_scope = tls_scope(&args)?;
+        let addresses = Addresses::new(&args)?;
+        let tls_scope = addresses.tls_scope(&args)?;
         let principals = args.tokens.as_deref().map(PrincipalFile::load);
         let principals = principals.transpose().map_err(SettingsError::Tokens)?;
-        check_admin(&args, &tls_scope)?;
+        addresses.check_admin(&args, &tls_scope)?;
         if args.xds.is_some() && args.import.is_empty() {
             return Err(ImportError::NeedlessXds.into());
         }
@@ -154,9 +151,14 @@ impl Settings {
             InitialRules::Policies(_) => {}
         }
         if args.test_clock {
-            check_test_clock(&args, store.is_some())?;
+            // It would not be the clock of a shared store.
+            if store.is_some() {
+                return Err(SettingsError::TestClockOfStore);
+            }
+            addresses.check_test_clock()?;
         }
-        let by_default = args.caller_quotas.is_none() && may_bring_limits(&args, &rules, &tls_scope);
+        let by_default =
+            args.caller_quotas.is_none() && may_bring_limits(&args, &rules, &addresses, &tls_scope);
         let caller_quotas = args.caller_quotas.unwrap_or(by_default);
         let default_notes = DefaultNotes::new(&args, rules.come_over_xds(), by_default);
         let dialect = args.answers.or(dialect);
@@ -193,6 +195,14 @@ impl Settings {
             None => HoldSeal::of_process(),
         };
         let hold_seal = Arc::new(hold_seal);
+        let networks = args.trusted_proxies.iter().filter_map(|proxy| match proxy {
+            TrustedProxy::Network(network) => Some(*network),
+            TrustedProxy::Unix => None,
+        });
+        let over_unix = match args.trusted_proxies.contains(&TrustedProxy::Unix) {
+            true => ProxiesOverUnix::Trusted,
+            false => ProxiesOverUnix::Refused,
+        };
         let TlsArgs { tls_cert, tls_key, tls_client_ca, tls_client_name, .. } = args.tls;
         let files = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles {
             certificate,
@@ -212,7 +222,8 @@ impl Settings {
                 dialect: dialect.map(Dialect::of),
                 hold_seal,
                 caller_quotas,
-                trusted_proxies: args.trusted_proxies.iter().copied().collect(),
+                trusted_proxies: networks.collect(),
+                over_unix,
                 max_attribute_bytes: args.max_attribute_bytes.get(),
                 test_clock: args.test_clock.then(|| ManualClock::at(SystemClock.now())),
                 trials_header: match args.trials_header {
@@ -221,11 +232,8 @@ impl Settings {
                 },
             },
             metric_aliases: args.metric_aliases,
-            listen: args.listen.0,
-            admin_listen: args.admin_listen,
-            metrics_listen: args.metrics_listen.0,
-            plain_probes: args.plain_probes,
-            grpc: args.grpc.map(|listen| GrpcSettings::new(listen, &args.grpc_args)),
+            addresses,
+            grpc: GrpcSettings::new(&args.grpc_args),
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             principals,
             tls: files.map(ServerTls::load).transpose()?,
@@ -259,62 +267,17 @@ impl Settings {
     }
 }
 
-/// Returns the listeners that speak TLS.
-fn tls_scope(args: &ServeArgs) -> Result<TlsScope, SettingsError> {
-    if args.tls.tls_on.is_empty() {
-        return Ok(TlsScope::All);
-    }
-    let kinds: Box<[ListenerKind]> = args.tls.tls_on.iter().map(|listener| listener.kind()).collect();
-    let missing = [
-        (ListenerKind::Checks, "checks", "--listen", args.listen.0.is_none()),
-        (ListenerKind::Metrics, "metrics", "--metrics-listen", args.metrics_listen.0.is_none()),
-        (ListenerKind::Grpc, "grpc", "--grpc", args.grpc.is_none()),
-    ];
-    let missing = missing.into_iter().find(|(kind, .., is_missing)| *is_missing && kinds.contains(kind));
-    match missing {
-        Some((_, listener, flag, _)) => Err(SettingsError::TlsOnNothing { listener, flag }),
-        None => Ok(TlsScope::Only(kinds)),
-    }
-}
-
-/// Checks that an admin listener that other hosts can reach can identify its callers, or was opened on purpose.
-fn check_admin(args: &ServeArgs, tls_scope: &TlsScope) -> Result<(), SettingsError> {
-    let is_local = args.admin_listen.ip().to_canonical().is_loopback();
-    let knows_callers =
-        args.tokens.is_some() || args.tls.tls_client_ca.is_some() && tls_scope.has(ListenerKind::Admin);
-    if is_local || knows_callers || args.insecure_admin {
-        return Ok(());
-    }
-    Err(SettingsError::OpenAdmin(args.admin_listen))
-}
-
-/// Checks that a clock for tests moves no counters but those of this host's tests.
-fn check_test_clock(args: &ServeArgs, has_store: bool) -> Result<(), SettingsError> {
-    if has_store {
-        return Err(SettingsError::TestClockOfStore);
-    }
-    let listeners = [
-        ("--listen", args.listen.0),
-        ("--admin-listen", Some(args.admin_listen)),
-        ("--metrics-listen", args.metrics_listen.0),
-        ("--plain-probes", args.plain_probes),
-        ("--grpc", args.grpc),
-    ];
-    let is_open = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
-    let mut open = listeners.into_iter().filter_map(|(flag, address)| Some((flag, address.filter(is_open)?)));
-    match open.next() {
-        Some((flag, address)) => Err(SettingsError::OpenTestClock { flag, address }),
-        None => Ok(()),
-    }
-}
-
 /// Returns whether requests may bring limits by default. Envoy Gateway configures Envoy to send some, and its Envoys
 /// prove themselves by certificates.
-fn may_bring_limits(args: &ServeArgs, rules: &InitialRules, tls_scope: &TlsScope) -> bool {
-    let listeners =
-        [(ListenerKind::Checks, args.listen.0.is_some()), (ListenerKind::Grpc, args.grpc.is_some())];
+fn may_bring_limits(
+    args: &ServeArgs,
+    rules: &InitialRules,
+    addresses: &Addresses,
+    tls_scope: &TlsScope,
+) -> bool {
+    let mut listeners = [ListenerKind::Checks, ListenerKind::Grpc].into_iter();
     let are_known = args.tls.tls_client_ca.is_some()
-        && listeners.into_iter().all(|(kind, is_open)| !is_open || tls_scope.has(kind));
+        && listeners.all(|kind| addresses.of(kind).is_none() || tls_scope.has(kind));
     rules.come_over_xds() && are_known
 }
 
@@ -353,10 +316,9 @@ fn check_dialect(dialect: AnswerSystem, rules: &InitialRules) -> Result<(), Sett
 }
 
 impl GrpcSettings {
-    const fn new(listen: SocketAddr, args: &GrpcArgs) -> Self {
+    const fn new(args: &GrpcArgs) -> Self {
         let GrpcArgs { grpc_limit_headers, grpc_max_connection_age, grpc_keep_alive } = *args;
         Self {
-            listen,
             limit_headers: grpc_limit_headers,
             max_connection_age: grpc_max_connection_age,
             keep_alive: grpc_keep_alive,

@@ -53,6 +53,7 @@ mod threads;
 mod tls;
 mod trials_header;
 mod unclear_logs;
+mod unix;
 mod unread;
 mod unwanted_bodies;
 mod values;

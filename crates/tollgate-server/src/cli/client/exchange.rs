@@ -15,12 +15,12 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConfig};
 use serde::Serialize;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tollgate_redis::{SmallFile, Tls};
 
 use super::error::{ClientError, TIME_LIMIT};
-use crate::args::{ClientTlsArgs, ServerUrl};
+use crate::args::{ClientTlsArgs, ServiceAddress};
 use crate::cli::output;
 use crate::net::protocol::ByteStream;
 use crate::observe::secret_file::public_mode;
@@ -31,7 +31,7 @@ const MAX_ANSWER: usize = 1024 * 1024;
 /// A service that requests are sent to.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct ServiceClient {
-    server: ServerUrl,
+    server: ServiceAddress,
     /// The address to connect to, if it was looked up before.
     address: Option<SocketAddr>,
     /// The trusted authorities and our certificate; `None` for a service without TLS.
@@ -46,7 +46,7 @@ impl ServiceClient {
     /// # Errors
     ///
     /// If a certificate cannot be used, or needs none.
-    pub(in crate::cli) fn new(server: &ServerUrl, args: &ClientTlsArgs) -> Result<Self, ClientError> {
+    pub(in crate::cli) fn new(server: &ServiceAddress, args: &ClientTlsArgs) -> Result<Self, ClientError> {
         Ok(Self { server: server.clone(), address: None, tls: tls(args, server)?, limit: TIME_LIMIT })
     }
 
@@ -87,15 +87,16 @@ impl ServiceClient {
 
     async fn ask(&self, mut request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), ClientError> {
         // The admin listener answers under addresses, and only under some names.
-        let host =
-            self.address.map_or_else(|| self.server.authority.to_string(), |address| address.to_string());
+        let (host, server) = match (&self.server, self.address) {
+            (ServiceAddress::Url(url), None) => (url.authority.to_string(), url.to_string()),
+            (ServiceAddress::Url(url), Some(address)) => {
+                (address.to_string(), format!("{}://{address}", url.scheme()))
+            }
+            (ServiceAddress::Unix(path), _) => ("localhost".to_owned(), path.to_string()),
+        };
         if let Ok(host) = host.parse() {
             request.headers_mut().insert(HOST, host);
         }
-        let server = match self.address {
-            None => self.server.to_string(),
-            Some(address) => format!("{}://{address}", self.server.scheme()),
-        };
         let exchanged = tokio::time::timeout(self.limit, self.exchange(request, &server)).await;
         exchanged.map_err(|_| ClientError::Timeout { server, limit: self.limit }).flatten()
     }
@@ -106,7 +107,13 @@ impl ServiceClient {
         server: &str,
     ) -> Result<(StatusCode, Bytes), ClientError> {
         let unreachable = |source| ClientError::Unreachable { server: server.to_owned(), source };
-        let authority = &self.server.authority;
+        let authority = match &self.server {
+            ServiceAddress::Url(url) => &url.authority,
+            ServiceAddress::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                return converse(request, server, stream).await;
+            }
+        };
         let connected = match self.address {
             None => TcpStream::connect(authority.as_str()).await,
             Some(address) => TcpStream::connect(address).await,
@@ -130,9 +137,9 @@ impl ServiceClient {
 }
 
 /// Returns the trusted authorities and our certificate; `None` for a service without TLS.
-fn tls(args: &ClientTlsArgs, server: &ServerUrl) -> Result<Option<Arc<ClientConfig>>, ClientError> {
+fn tls(args: &ClientTlsArgs, server: &ServiceAddress) -> Result<Option<Arc<ClientConfig>>, ClientError> {
     let ClientTlsArgs { ca, client_cert, client_key } = args;
-    if !server.tls {
+    if !server.has_tls() {
         return match (ca, client_cert) {
             (None, None) => Ok(None),
             _ => Err(ClientError::NeedlessCertificate { server: server.to_string() }),

@@ -19,6 +19,7 @@ use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
 use super::operation::{InputPlace, Operation, Success};
 use super::problem::ProblemBody;
 use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES, ReserveReply};
+use crate::access::address::ListenAddress;
 use crate::access::listener::Listener;
 use crate::answer::trials_header::TrialsHeader;
 use crate::request::json::CostUnits;
@@ -46,8 +47,13 @@ pub(super) fn document<'a>(
             first => add_tags(first, &described),
         }
     }
-    let servers =
-        listeners.iter().map(|listener| json!({ "url": listener.url(), "description": listener.name }));
+    let servers = listeners.iter().map(|listener| {
+        let description = match &listener.address {
+            ListenAddress::Tcp(_) => listener.name.to_owned(),
+            ListenAddress::Unix(path) => format!("{} at {path}", listener.name),
+        };
+        json!({ "url": listener.url(), "description": description })
+    });
     let tags = listeners.iter().map(|it| json!({ "name": it.name, "description": it.purpose }));
     let mut document = json!({
         "openapi": "3.1.0",

@@ -8,7 +8,7 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::patience::Patience;
-use crate::args::ServerUrl;
+use crate::args::ServiceAddress;
 use crate::cli::client::ServiceClient;
 
 /// The most addresses that are asked. A name may have any number of them.
@@ -26,7 +26,7 @@ pub(super) struct ReplicaAddress {
 
 /// Returns the addresses of all services in order, each once. What is beyond the bound is one entry that says so.
 pub(super) async fn of_all(
-    services: &[(&ServerUrl, ServiceClient)],
+    services: &[(&ServiceAddress, ServiceClient)],
     patience: &Patience,
 ) -> Vec<ReplicaAddress> {
     let found =
@@ -44,11 +44,18 @@ pub(super) async fn of_all(
     addresses
 }
 
-async fn of_service(server: &ServerUrl, service: &ServiceClient, patience: &Patience) -> Vec<ReplicaAddress> {
-    let authority = server.authority.as_str();
+async fn of_service(
+    server: &ServiceAddress,
+    service: &ServiceClient,
+    patience: &Patience,
+) -> Vec<ReplicaAddress> {
+    let known = |address: String| vec![ReplicaAddress { address, name: None, service: Ok(service.clone()) }];
+    let authority = match server {
+        ServiceAddress::Unix(path) => return known(path.to_string()),
+        ServiceAddress::Url(url) => url.authority.as_str(),
+    };
     if authority.parse::<SocketAddr>().is_ok() {
-        let (address, service) = (authority.to_owned(), Ok(service.clone()));
-        return vec![ReplicaAddress { address, name: None, service }];
+        return known(authority.to_owned());
     }
     let limit = patience.for_a_question();
     let looked_up = timeout(limit, lookup_host(authority)).await;
@@ -76,13 +83,15 @@ async fn of_service(server: &ServerUrl, service: &ServiceClient, patience: &Pati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::ClientTlsArgs;
+    use crate::args::{ClientTlsArgs, ServerUrl};
 
     #[tokio::test]
     async fn a_name_has_all_its_addresses_and_what_is_too_much_is_said() {
         let tls = ClientTlsArgs { ca: None, client_cert: None, client_key: None };
-        let server = |authority: &str| ServerUrl { tls: false, authority: authority.parse().unwrap() };
-        let found = async |servers: &[ServerUrl]| {
+        let server = |authority: &str| {
+            ServiceAddress::Url(ServerUrl { tls: false, authority: authority.parse().unwrap() })
+        };
+        let found = async |servers: &[ServiceAddress]| {
             let services: Vec<_> =
                 servers.iter().map(|server| (server, ServiceClient::new(server, &tls).unwrap())).collect();
             of_all(&services, &Patience::new(None)).await
@@ -94,7 +103,7 @@ mod tests {
         assert!(addresses.contains(&"127.0.0.1:80"), "{addresses:?}");
         assert!(one.iter().skip(2).all(|found| found.name.as_deref() == Some("localhost:80")));
 
-        let many: Vec<ServerUrl> =
+        let many: Vec<ServiceAddress> =
             (0..502).map(|number| server(&format!("10.0.{}.{}:80", number / 256, number % 256))).collect();
         let found = found(&many).await;
         assert_eq!(found.len(), 501);

@@ -16,7 +16,7 @@ use self::addresses::ReplicaAddress;
 use self::patience::Patience;
 use self::replica::Replica;
 use self::report::{ExpectedFleet, FleetReport};
-use crate::args::{ClientTlsArgs, DoctorArgs, ServerUrl};
+use crate::args::{ClientTlsArgs, DoctorArgs, ServiceAddress};
 use crate::cli::client::{ClientError, ServiceClient};
 
 /// The most replicas that are asked at the same time.
@@ -33,7 +33,7 @@ const NO_TLS: ClientTlsArgs = ClientTlsArgs { ca: None, client_cert: None, clien
 pub async fn compare(args: &DoctorArgs) -> Result<(String, u8), ClientError> {
     let fleet = &args.fleet;
     let services = fleet.fleet.iter().map(|server| {
-        let tls = if server.tls { &fleet.tls } else { &NO_TLS };
+        let tls = if server.has_tls() { &fleet.tls } else { &NO_TLS };
         Ok((server, ServiceClient::new(server, tls)?))
     });
     let services = services.collect::<Result<Vec<_>, ClientError>>()?;
@@ -52,7 +52,7 @@ pub async fn compare(args: &DoctorArgs) -> Result<(String, u8), ClientError> {
 
 /// Asks the replicas at all addresses of these services. Their names are looked up each time, because replicas come and
 /// go.
-async fn ask_all(services: &[(&ServerUrl, ServiceClient)], patience: &Patience) -> Vec<Replica> {
+async fn ask_all(services: &[(&ServiceAddress, ServiceClient)], patience: &Patience) -> Vec<Replica> {
     let addresses = addresses::of_all(services, patience).await;
     let ask = |address: ReplicaAddress| async { Replica::ask(address, patience).await };
     stream::iter(addresses).map(ask).buffered(MAX_ASKED).collect().await
