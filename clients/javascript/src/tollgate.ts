@@ -298,7 +298,7 @@ export class Tollgate {
   async #send(path: string, fields: Fields, trace: TraceContext, repeats = 0): Promise<Reply> {
     const body = JSON.stringify(fields);
     const end = performance.now() + this.#timeout;
-    const headers = { ...this.#headers, ...headersOfTrace(trace) };
+    const headers = headersWithTrace(this.#headers, trace);
     if (this.#closed) throw new Failure("connection", "the client is closed");
     const slot = this.#slots.take(this.#timeout);
     if (slot !== true && !(await slot)) throw new Failure("timeout", "no free connection within the timeout");
@@ -346,14 +346,14 @@ function headersOf(given: unknown): Record<string, string> {
   return { ...headers, Authorization: `Bearer ${token}` };
 }
 
-/** Returns the context to pass on. What a header cannot carry is left out: a trace must not fail a check. */
-function headersOfTrace(context: TraceContext): Record<string, string> {
-  const headers: Record<string, string> = {};
+/** Adds the context to pass on. What a header cannot carry is left out: a trace must not fail a check. */
+function headersWithTrace(headers: Readonly<Record<string, string>>, context: TraceContext): Record<string, string> {
+  const all = { ...headers };
   for (const name of trace) {
     const value = context[name];
-    if (typeof value === "string" && /^[\x20-\x7e]{1,1024}$/.test(value)) headers[name] = value;
+    if (typeof value === "string" && /^[\x20-\x7e]{1,512}$/.test(value)) all[name] = value;
   }
-  return headers;
+  return all;
 }
 
 /** Returns a variable of the environment, if the runtime has one and lets us read it. An empty one is unset. */

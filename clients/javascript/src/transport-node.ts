@@ -9,7 +9,7 @@ import { createHash, randomBytes } from "node:crypto";
 import * as http from "node:http";
 import * as https from "node:https";
 
-import { Failure } from "./failure.js";
+import { Failure, type FailureKind } from "./failure.js";
 import { longestBody, longestIdle, type Reply, type Transport, type TransportSettings } from "./transport.js";
 
 /** Returns 128 random bits in hexadecimal. */
@@ -52,7 +52,7 @@ class NodeTransport implements Transport {
 
   async send(path: string, headers: Record<string, string>, body: string, ms: number): Promise<Reply> {
     const started = performance.now();
-    if (this.#idleSockets().length > 0 && started - this.#turnedAt > turnEvery) {
+    if (started - this.#turnedAt > turnEvery && this.#idleSockets().length > 0) {
       await turn();
       this.#turnedAt = performance.now();
       for (const socket of this.#idleSockets()) if (socket.readableEnded || !socket.writable) socket.destroy();
@@ -78,33 +78,33 @@ class NodeTransport implements Transport {
         headers: { ...headers, "Content-Length": Buffer.byteLength(body) },
       });
       let done = false;
-      const fail = (failure: Failure) => {
+      const fail = (kind: FailureKind, detail: string) => {
         // A request closes after its answer too; its connection is kept.
         if (done) return;
         done = true;
         clearTimeout(timer);
-        reject(failure);
+        reject(new Failure(kind, detail));
         request.destroy();
       };
-      const timer = setTimeout(() => fail(new Failure("timeout", "no whole answer within the timeout")), Math.ceil(ms));
+      const timer = setTimeout(() => fail("timeout", "no whole answer within the timeout"), Math.ceil(ms));
       // Deno sends a request again if it believes that its connection was kept, also after `destroy`
       // (denoland/deno#36786); Node ignores the flag.
       request.on("socket", () => (request.reusedSocket = false));
       request.on("error", (error: NodeJS.ErrnoException) => {
         // What llhttp cannot parse is no HTTP.
-        fail(new Failure(error.code?.startsWith("HPE_") ? "invalid" : "connection", causeOf(error)));
+        fail(error.code?.startsWith("HPE_") ? "invalid" : "connection", causeOf(error));
       });
       // Also after an answer that ends in the middle, or that switches protocols.
-      request.on("close", () => fail(new Failure("connection", "the connection closed before the answer was whole")));
+      request.on("close", () => fail("connection", "the connection closed before the answer was whole"));
       request.on("response", (response) => {
         const chunks: Buffer[] = [];
         let length = 0;
         response.on("data", (chunk: Buffer) => {
           length += chunk.length;
-          if (length > longestBody) fail(new Failure("invalid", "the answer has more than 1 MiB"));
+          if (length > longestBody) fail("invalid", "the answer has more than 1 MiB");
           else chunks.push(chunk);
         });
-        response.on("error", (error) => fail(new Failure("connection", causeOf(error))));
+        response.on("error", (error) => fail("connection", causeOf(error)));
         response.on("end", () => {
           if (done || !response.complete) return;
           done = true;
