@@ -117,7 +117,8 @@ async function freePort() {
   return port;
 }
 
-function started(t, command, args, env, patterns) {
+/** Starts a program, and resolves when its output has matched each pattern: the first group is then under its name. */
+export function started(t, command, args, env, patterns) {
   const child = spawn(command, args, { env: { PATH: process.env.PATH, ...env }, stdio: ["ignore", "pipe", "pipe"] });
   t.after(() => new Promise((resolve) => {
     if (child.exitCode !== null || child.signalCode !== null) return resolve();
