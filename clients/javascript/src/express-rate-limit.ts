@@ -3,10 +3,10 @@
  *
  * The service needs `--caller-quotas` and, with tokens, the scope `count`.
  */
-import { digest } from "#transport";
 import type { ClientRateLimitInfo, Options, Store } from "express-rate-limit";
 
 import { checkName, checkOptions, checkWord } from "./arguments.js";
+import { keyText } from "./key.js";
 import type { CountOptions, Tollgate } from "./tollgate.js";
 import type { Count } from "./answer.js";
 import type { OnFailure } from "./failure.js";
@@ -18,9 +18,6 @@ export interface TollgateStoreOptions {
   /** What a request is without an answer: its client's first hit (`open`, the default), or an error (`closed`). */
   onFailure?: OnFailure | undefined;
 }
-
-/** A longer key is counted by its digest: the service takes 1,024 bytes. */
-const longestKey = 512;
 
 /** Counts hits in the service, in windows that begin with a key's first hit. */
 export class TollgateStore implements Store {
@@ -79,9 +76,7 @@ export class TollgateStore implements Store {
   }
 
   async #count(key: string, options: CountOptions): Promise<Count> {
-    const plain = key.length <= longestKey / 3 || new TextEncoder().encode(key).length <= longestKey;
-    const counted = plain && !/\p{Surrogate}/u.test(key) ? key : `sha256:${await digest(key)}`;
-    return this.#tollgate.count(this.#name, { key: counted }, { ...options, window: `${this.#window}ms@first_hit` });
+    return this.#tollgate.count(this.#name, { key: await keyText(key) }, { ...options, window: `${this.#window}ms@first_hit` });
   }
 
   get #window(): number {

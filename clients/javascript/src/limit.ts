@@ -1,6 +1,7 @@
 /** What the middleware of all frameworks has in common. */
 import type { Decision } from "./answer.js";
 import { attributesOf, checkName, checkOptions, type Attributes } from "./arguments.js";
+import { keyText } from "./key.js";
 import type { Tollgate } from "./tollgate.js";
 
 /** Options of a middleware. */
@@ -76,7 +77,8 @@ export class Limit<Request> {
       return { ip: address.replace(/%.*$/, "") };
     }
     const key = await by(request);
-    if (typeof key === "string") return { key: checkName(key, "the key that `by` returned") };
+    if (key === "") throw new TypeError("`by` returned an empty key");
+    if (typeof key === "string") return { key: await keyText(key) };
     if (key === undefined || key === null) throw new TypeError("`by` returned nothing, so nobody can be counted");
     if (Object.keys(attributesOf(key)).length === 0) throw new TypeError("`by` returned no attribute, so nobody can be counted");
     return key;

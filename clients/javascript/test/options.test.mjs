@@ -41,7 +41,7 @@ for (const [options, named] of [
 
 for (const [attributes, named] of [
   [{ user: 5 }, "user"], [{ user: null }, "user"], [{ user: undefined }, "user"], [{ user: {} }, "user"], [{ user: ["a", 1] }, "user"],
-  [{ user: "\ud800" }, "user"], [{ action: "search" }, "action"], [["user"], "attributes"], ["user", "attributes"], [null, "attributes"],
+  [{ user: "\ud800" }, "user"], [{ user: "x".repeat(1025) }, "user"], [{ action: "search" }, "action"], [["user"], "attributes"], ["user", "attributes"], [null, "attributes"],
 ]) {
   test(`refuses the attributes ${JSON.stringify(attributes)}`, async () => {
     await assert.rejects(client.check("search", attributes), (error) => error instanceof TypeError && error.message.includes(named));
