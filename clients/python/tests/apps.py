@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -41,6 +42,8 @@ class App:
             text=True,
             cwd=Path(__file__).parent,
             env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+            # Workers of a server outlive it unless they are killed as well.
+            start_new_session=True,
         )
         assert self._process.stdout is not None
         self.output: list[str] = []
@@ -78,7 +81,7 @@ class App:
         return Response(reply.status, names, body, time.monotonic() - began)
 
     def kill(self) -> None:
-        self._process.kill()
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._drain.join()
 

@@ -15,7 +15,7 @@ from servers import Redis, Relay, Service, until
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
-from tollgate_client import asgi
+from tollgate_client import _address, asgi
 from tollgate_client.fastapi import install, rate_limit
 from tollgate_client.testing import Call, FakeAsyncTollgate
 
@@ -244,7 +244,7 @@ def test_the_middleware_wants_a_name() -> None:
 def test_a_proxy_that_is_not_trusted_is_warned_of_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asgi, "_warned", set())
+    monkeypatch.setattr(_address, "_warned", set())
     app = asgi.TollgateMiddleware(plain_app([]), FakeAsyncTollgate(), name="api")
     trusted = TestClient(app, client=("10.0.0.9", 1), headers={"x-forwarded-for": "10.0.0.9"})
     hidden = TestClient(app, client=("10.0.0.1", 1), headers={"x-forwarded-for": "192.0.2.7"})

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from apps import App, uvicorn
 from servers import Service
 
@@ -38,6 +39,30 @@ def test_the_first_429_comes_as_the_readme_says(
         name, value = line.split(": ", 1)
         assert of_a_full_minute(answers[-1].headers[name]) == value
     assert of_a_full_minute(answers[-1].body.decode()) == shown[2]
+
+
+@pytest.mark.parametrize(
+    ("section", "server"),
+    [("Flask", "flask")],
+)
+def test_each_program_of_a_framework_admits_five(
+    service: Callable[..., Service],
+    apps: Callable[[Callable[[], App]], App],
+    tmp_path: Path,
+    section: str,
+    server: str,
+) -> None:
+    text = _README.read_text().replace("With slowapi:", "## slowapi\n")
+    programs = re.findall(r"```python\n(.*?)```", text.partition(f"\n## {section}\n")[2], re.DOTALL)
+    running = service("--limit", "5/1m@first_hit", "--key", "ip", "--caller-quotas")
+    address = running.url.removeprefix("http://")
+    (tmp_path / "app.py").write_text(programs[0].replace("127.0.0.1:8080", address))
+    environment = {"TOLLGATE_URL": running.url, "PYTHONPATH": str(tmp_path)}
+    flask = ["-m", "flask", "--app", "app", "run", "--port", "0"]
+    app = apps(
+        lambda: App(flask, environment) if server == "flask" else uvicorn("app:app", environment)
+    )
+    assert [app.ask("/search").status for _ in range(6)] == [200] * 5 + [429]
 
 
 def of_a_full_minute(text: str) -> str:

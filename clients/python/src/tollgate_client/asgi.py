@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import ipaddress
-import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
+from ._address import address_of
 from ._answers import Decision
 from ._async_client import AsyncTollgate
 from ._calls import cost_of, trace_of
@@ -21,9 +20,6 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Key: TypeAlias = str | Attributes
 By: TypeAlias = Callable[[Scope], Key] | Callable[[Scope], Awaitable[Key]]
-
-_logger = logging.getLogger("tollgate_client")
-_warned: set[str] = set()
 
 
 def header(scope: Scope, name: str) -> str | None:
@@ -43,12 +39,7 @@ def client_address(scope: Scope) -> Attributes:
     The service counts all addresses of an IPv6 /64 together.
     """
     client = scope.get("client")
-    if not client:
-        raise RuntimeError("the server gives no address of the client: set `by` to another key")
-    # Link-local addresses have the name of the interface, which the service does not know.
-    address = str(client[0]).partition("%")[0]
-    _warn_of_proxy(scope, address)
-    return {"ip": address}
+    return address_of(str(client[0]) if client else None, header(scope, "x-forwarded-for"))
 
 
 class TollgateMiddleware:
@@ -137,21 +128,3 @@ def with_headers(send: Send, headers: Callable[[], MutableMapping[str, str]]) ->
         await send(message)
 
     return sending
-
-
-def _warn_of_proxy(scope: Scope, address: str) -> None:
-    """Warns once if a proxy seems to hide the clients: they would all share one limit."""
-    if "proxy" in _warned or header(scope, "x-forwarded-for") is None:
-        return
-    forwarded = header(scope, "x-forwarded-for") or ""
-    try:
-        hidden = ipaddress.ip_address(address).is_private
-    except ValueError:
-        return
-    if hidden and address not in forwarded:
-        _warned.add("proxy")
-        _logger.warning(
-            "tollgate: requests come through a proxy whose X-Forwarded-For the server does not "
-            "trust, so all clients count as one: configure it, as with uvicorn "
-            "--forwarded-allow-ips, or set `by` to another key"
-        )
