@@ -58,10 +58,10 @@ export class FailureLog {
     this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
     this.#sinceLine.set(kind, (this.#sinceLine.get(kind) ?? 0) + 1);
     this.#last = `${kind}: ${printable(failure.message)}`;
-    if (this.#timer !== undefined) return;
     const wait = this.#lineAt + lineEvery - performance.now();
+    // In workers, a timer ends with the request that set it, so a later failure looks at the time as well.
     if (wait <= 0) this.flush();
-    else this.#timer = inBackground(() => this.flush(), wait);
+    else this.#timer ??= inBackground(() => this.flush(), wait);
   }
 
   /** Returns the counts by kind. Kinds that did not occur are absent. */

@@ -14,6 +14,7 @@ const apps = [
   ["Fastify", "fastify.mjs"],
   ["Hono", "hono.mjs"],
   ["express-rate-limit", "express-rate-limit.mjs"],
+  ["Nest", "nestjs.mjs"],
 ];
 
 for (const [framework, file] of apps) {
