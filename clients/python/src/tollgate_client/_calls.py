@@ -9,8 +9,9 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ._answer_parser import Reply
 from ._answers import Count, Decision, Failure, HoldAnswer
-from ._exchange import Reply, Request
+from ._exchange import Request
 from ._failures import NoAnswer
 from ._keys import Attributes, checked
 from ._settings import OnFailure, Settings
@@ -282,10 +283,8 @@ def _decision(reply: Reply, body: dict[str, Any]) -> Decision:
 
 def _passed_on(reply: Reply) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for raw_name, raw_value in reply.headers:
-        name = raw_name.decode("ascii")
+    for name, value in reply.headers:
         if _PASSED_ON.fullmatch(name):
-            value = raw_value.decode("latin-1")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 

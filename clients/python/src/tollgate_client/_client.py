@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import TypeVar
 
 from . import _calls
+from ._answer_parser import Reply
 from ._answers import Count, Decision, HoldAnswer
 from ._calls import Operation
-from ._exchange import Reply, Request
+from ._exchange import Request
 from ._failures import FailureLog, NoAnswer
 from ._holds import HoldState
 from ._keys import Attribute, Attributes

@@ -10,8 +10,9 @@ import threading
 import time
 from collections import deque
 
+from ._answer_parser import Reply
 from ._answers import Failure
-from ._exchange import Exchange, Reply, Request, common_headers
+from ._exchange import Exchange, Request, common_headers
 from ._failures import NoAnswer
 from ._resolver import Resolver
 from ._settings import Settings

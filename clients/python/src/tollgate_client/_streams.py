@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from ._answer_parser import Reply
 from ._answers import Failure
-from ._exchange import Exchange, Reply, Request, common_headers
+from ._exchange import Exchange, Request, common_headers
 from ._failures import NoAnswer
 from ._resolver import Resolver
 from ._settings import Settings

@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._answer_parser import Reply
 from ._answers import Failure
 from ._async_client import AsyncTollgate
 from ._client import Tollgate
-from ._exchange import Reply, Request
+from ._exchange import Request
 from ._failures import NoAnswer
 from ._settings import OnFailure
 
