@@ -3,7 +3,6 @@ package tollgate_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -149,35 +148,37 @@ func TestAHoldThatIsLostCancelsItsContext(t *testing.T) {
 	}
 }
 
+func TestMain(m *testing.M) {
+	realservice.Main(m, func(tg *tollgate.Client) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("GET /items/{id}", tg.Middleware(tollgate.By("user", userOf))(ok))
+		return mux
+	})
+}
+
 // Two processes of an app ask two services, which count in one Redis.
 func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
-	redis := realservice.Redis(t)
-	var apps [2]*httptest.Server
-	for index := range apps {
-		service := realservice.Start(t, "--limit", "20/1h", "--key", "user", "--store", "redis://"+redis)
-		tg := client(t, tollgate.Options{URL: service.URL, Timeout: 10 * time.Second})
-		limit := tg.Middleware(tollgate.By("user", userOf))
-		mux := http.NewServeMux()
-		mux.Handle("GET /items/{id}", limit(ok))
-		apps[index] = httptest.NewServer(mux)
-		t.Cleanup(apps[index].Close)
+	redis := "redis://" + realservice.Redis(t)
+	var apps []string
+	for range 2 {
+		service := realservice.Start(t, "--limit", "20/1h", "--key", "user", "--store", redis)
+		apps = append(apps, realservice.StartApp(t, service))
 	}
-	admitted, denied := load(t, 50, func(number int) string {
-		return fmt.Sprintf("%s/items/%d", apps[number%2].URL, number)
-	})
-	if admitted != 20 || denied != 30 {
-		t.Fatalf("%d admitted, %d denied", admitted, denied)
+	if admitted, denied := realservice.Load(t, 50, apps...); admitted != 20 || denied != 30 {
+		t.Errorf("%d admitted, %d denied", admitted, denied)
 	}
 }
 
-func TestAnAppStaysUpWhileItsServiceIsStoppedAndKilled(t *testing.T) {
+// A service that is stopped, slow or dead makes requests uncounted, but neither slow nor failing.
+func TestAnAppStaysUpWhileItsServiceIsStoppedSlowAndKilled(t *testing.T) {
 	const timeout = 100 * time.Millisecond
 	service := realservice.Start(t, "--limit", "1000000/1h", "--key", "user")
-	tg := client(t, tollgate.Options{URL: service.URL, Timeout: timeout})
+	network := realservice.Slow(t, service)
+	tg := client(t, tollgate.Options{URL: network.URL, Timeout: timeout})
 	app := httptest.NewServer(tg.Middleware(tollgate.Named("search"), tollgate.By("user", userOf))(ok))
 	t.Cleanup(app.Close)
-	var longest atomic.Int64
-	var requests atomic.Uint64
+
+	var requests, longest atomic.Int64
 	end := make(chan struct{})
 	var all sync.WaitGroup
 	for range 8 {
@@ -191,71 +192,51 @@ func TestAnAppStaysUpWhileItsServiceIsStoppedAndKilled(t *testing.T) {
 				default:
 				}
 				start := time.Now()
-				if status := get(t, app.URL, "alice"); status != 200 {
+				if status := realservice.Get(t, app.URL); status != 200 {
 					t.Errorf("status %d", status)
-					return
 				}
 				requests.Add(1)
-				longest.Store(max(longest.Load(), int64(time.Since(start))))
+				for took := int64(time.Since(start)); ; {
+					before := longest.Load()
+					if took <= before || longest.CompareAndSwap(before, took) {
+						break
+					}
+				}
 			}
 		}()
 	}
-	time.Sleep(200 * time.Millisecond)
-	if failures := tg.Failures(); len(failures) != 0 {
-		t.Errorf("failures %v before any", failures)
+	phase := func(name string, length time.Duration, kind tollgate.FailureKind, begin func()) {
+		begin()
+		before, sent := tg.Failures(), requests.Load()
+		time.Sleep(length)
+		failures := tg.Failures()
+		var all uint64
+		for kind, count := range failures {
+			all += count - before[kind]
+		}
+		served, slowest := requests.Load()-sent, time.Duration(longest.Swap(0))
+		t.Logf("%-7s %4d requests, %4d without an answer, longest %v", name, served, all, slowest.Round(time.Millisecond))
+		if served == 0 || kind == "" && all != 0 || kind != "" && failures[kind] == before[kind] {
+			t.Errorf("%s: %d requests, failures %v", name, served, failures)
+		}
+		if slowest > timeout+500*time.Millisecond {
+			t.Errorf("%s: a request took %v", name, slowest)
+		}
 	}
-	service.Signal(t, syscall.SIGSTOP)
-	time.Sleep(500 * time.Millisecond)
+	phase("well", 300*time.Millisecond, "", func() {})
+	phase("stopped", 500*time.Millisecond, tollgate.FailureTimeout, func() { service.Signal(t, syscall.SIGSTOP) })
 	service.Signal(t, syscall.SIGCONT)
-	time.Sleep(200 * time.Millisecond)
-	stopped := tg.Failures()[tollgate.FailureTimeout]
-	service.Signal(t, syscall.SIGKILL)
-	time.Sleep(300 * time.Millisecond)
+	phase("slow", 500*time.Millisecond, tollgate.FailureTimeout, func() { network.Delay(2 * timeout) })
+	network.Delay(0)
+	time.Sleep(4 * timeout)
+	phase("well", 300*time.Millisecond, "", func() { longest.Store(0) })
+	phase("killed", 500*time.Millisecond, tollgate.FailureConnection, func() { service.Signal(t, syscall.SIGKILL) })
 	close(end)
 	all.Wait()
-	failures := tg.Failures()
-	t.Logf("%d requests, failures %v, longest %v", requests.Load(), failures, time.Duration(longest.Load()))
-	if stopped == 0 || failures[tollgate.FailureConnection] == 0 {
-		t.Errorf("failures %v", failures)
-	}
-	if longest := time.Duration(longest.Load()); longest > timeout+400*time.Millisecond {
-		t.Errorf("a request took %v", longest)
-	}
 }
 
 func userOf(r *http.Request) (string, error) {
 	return r.Header.Get("User"), nil
-}
-
-func get(t *testing.T, url, user string) int {
-	request, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	request.Header.Set("User", user)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	_ = response.Body.Close()
-	return response.StatusCode
-}
-
-// load sends so many requests at once, and returns how many were admitted and denied.
-func load(t *testing.T, requests int, url func(number int) string) (admitted, denied int64) {
-	var counts [600]atomic.Int64
-	var all sync.WaitGroup
-	for number := range requests {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			counts[get(t, url(number), "alice")].Add(1)
-		}()
-	}
-	all.Wait()
-	return counts[200].Load(), counts[429].Load()
 }
 
 func reset(t *testing.T, admin, body string) {

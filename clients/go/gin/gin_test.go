@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,47 +27,24 @@ func ok(c *gin.Context) {
 	c.String(http.StatusOK, "ok")
 }
 
-// Two processes of an app ask two services, which count in one Redis.
-func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
-	redis := realservice.Redis(t)
-	var apps [2]string
-	for index := range apps {
-		service := realservice.Start(t, "--limit", "20/1h", "--key", "user", "--store", "redis://"+redis)
-		tg, err := tollgate.New(tollgate.Options{URL: service.URL, Timeout: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(tg.Close)
+func TestMain(m *testing.M) {
+	realservice.Main(m, func(tg *tollgate.Client) http.Handler {
 		router := gin.New()
 		router.GET("/items/:id", tollgategin.New(tg, tollgategin.By("user", userOf)), ok)
-		server := httptest.NewServer(router)
-		t.Cleanup(server.Close)
-		apps[index] = server.URL
+		return router
+	})
+}
+
+// Two processes of an app ask two services, which count in one Redis.
+func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
+	redis := "redis://" + realservice.Redis(t)
+	var apps []string
+	for range 2 {
+		service := realservice.Start(t, "--limit", "20/1h", "--key", "user", "--store", redis)
+		apps = append(apps, realservice.StartApp(t, service))
 	}
-	var counts [600]atomic.Int64
-	var all sync.WaitGroup
-	for number := range 50 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("%s/items/%d", apps[number%2], number), nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			request.Header.Set("User", "alice")
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = response.Body.Close()
-			counts[response.StatusCode].Add(1)
-		}()
-	}
-	all.Wait()
-	if counts[200].Load() != 20 || counts[429].Load() != 30 {
-		t.Errorf("%d admitted, %d denied", counts[200].Load(), counts[429].Load())
+	if admitted, denied := realservice.Load(t, 50, apps...); admitted != 20 || denied != 30 {
+		t.Errorf("%d admitted, %d denied", admitted, denied)
 	}
 }
 

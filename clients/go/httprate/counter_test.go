@@ -122,17 +122,23 @@ func TestWithoutAnAnswerTheClientDecides(t *testing.T) {
 	}
 }
 
-// Two processes of an app with chi, over two services and one Redis.
-func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
-	redis := realservice.Redis(t)
-	var handlers []http.Handler
-	for range 2 {
-		tg := serve(t, "--limit", "20/1h", "--key", "user", "--store", "redis://"+redis)
+func TestMain(m *testing.M) {
+	realservice.Main(m, func(tg *tollgate.Client) http.Handler {
 		router := chi.NewRouter()
 		router.With(tg.Middleware(tollgate.NamedBy(routeOf), tollgate.By("user", userOf))).Get("/items/{id}", ok)
-		handlers = append(handlers, router)
+		return router
+	})
+}
+
+// Two processes of an app with chi ask two services, which count in one Redis.
+func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
+	redis := "redis://" + realservice.Redis(t)
+	var apps []string
+	for range 2 {
+		service := realservice.Start(t, "--limit", "20/1h", "--key", "user", "--store", redis)
+		apps = append(apps, realservice.StartApp(t, service))
 	}
-	if admitted, denied := load(handlers, "alice"); admitted != 20 || denied != 30 {
+	if admitted, denied := realservice.Load(t, 50, apps...); admitted != 20 || denied != 30 {
 		t.Errorf("%d admitted, %d denied", admitted, denied)
 	}
 }

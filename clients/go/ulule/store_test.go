@@ -7,9 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,38 +101,27 @@ func TestWithoutAnAnswerTheClientDecides(t *testing.T) {
 	}
 }
 
-// Two processes of an app, with the gin middleware of limiter, over two services and one Redis.
-func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
-	gin.SetMode(gin.TestMode)
-	redis := realservice.Redis(t)
-	var apps [2]string
-	for index := range apps {
-		store := tollgateulule.NewStore(serve(t, "--store", "redis://"+redis), "app")
+func TestMain(m *testing.M) {
+	realservice.Main(m, func(tg *tollgate.Client) http.Handler {
+		gin.SetMode(gin.TestMode)
 		router := gin.New()
+		store := tollgateulule.NewStore(tg, "app")
 		router.Use(ginlimiter.NewMiddleware(limiter.New(store, limiter.Rate{Limit: 20, Period: time.Hour})))
-		router.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "ok") })
-		server := httptest.NewServer(router)
-		t.Cleanup(server.Close)
-		apps[index] = server.URL
+		router.GET("/items/:id", func(c *gin.Context) { c.String(http.StatusOK, "ok") })
+		return router
+	})
+}
+
+// Two processes of an app, with the gin middleware of limiter, ask two services, which count in one Redis.
+func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
+	redis := "redis://" + realservice.Redis(t)
+	var apps []string
+	for range 2 {
+		service := realservice.Start(t, "--limit", "1/1s", "--caller-quotas", "--store", redis)
+		apps = append(apps, realservice.StartApp(t, service))
 	}
-	var counts [600]atomic.Int64
-	var all sync.WaitGroup
-	for number := range 50 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			response, err := http.Get(apps[number%2])
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = response.Body.Close()
-			counts[response.StatusCode].Add(1)
-		}()
-	}
-	all.Wait()
-	if counts[200].Load() != 20 || counts[429].Load() != 30 {
-		t.Errorf("%d admitted, %d denied", counts[200].Load(), counts[429].Load())
+	if admitted, denied := realservice.Load(t, 50, apps...); admitted != 20 || denied != 30 {
+		t.Errorf("%d admitted, %d denied", admitted, denied)
 	}
 }
 
