@@ -7,8 +7,8 @@ import (
 )
 
 // Attributes describe a request. Each value is a string, a bool or a []string, and no string is longer than 1,024 bytes,
-// because the service refuses longer ones; the policies of the service say which of
-// them matter. The attribute "action" is taken: it is the name of the check.
+// because the service refuses longer ones. The policies of the service say which attributes matter. The attribute
+// "action" is taken: it is the name of the check.
 type Attributes map[string]any
 
 const (
@@ -18,26 +18,18 @@ const (
 	maxTextSize = 1024
 )
 
-// named returns a copy of the attributes with the name of the check.
-func (a Attributes) named(name string) (Attributes, error) {
+// validFor returns what is wrong with a check of this name.
+func (a Attributes) validFor(name string) error {
 	if name == "" {
-		return nil, errors.New("tollgate: the name of a check is empty")
+		return errors.New("tollgate: the name of a check is empty")
 	}
 	if !sendable(name) {
-		return nil, fmt.Errorf("tollgate: the name of a check is not UTF-8 of at most %d bytes", maxTextSize)
+		return fmt.Errorf("tollgate: the name of a check is not UTF-8 of at most %d bytes", maxTextSize)
 	}
 	if _, taken := a[action]; taken {
-		return nil, errors.New(`tollgate: the attribute "action" is the name of the check, and cannot be given`)
+		return errors.New(`tollgate: the attribute "action" is the name of the check, and cannot be given`)
 	}
-	if err := a.valid(); err != nil {
-		return nil, err
-	}
-	all := make(Attributes, len(a)+1)
-	for attribute, value := range a {
-		all[attribute] = value
-	}
-	all[action] = name
-	return all, nil
+	return a.valid()
 }
 
 func (a Attributes) valid() error {

@@ -3,6 +3,7 @@ package tollgate
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -29,11 +30,6 @@ func (c costOption) ofCheck(call *checkCall) { call.cost = int64(c) }
 
 type checkCall struct {
 	cost int64
-}
-
-type checkBody struct {
-	Attributes Attributes `json:"attributes"`
-	Cost       *int64     `json:"cost,omitempty"`
 }
 
 // Check charges the cost of a request if every quota has room, and returns the decision.
@@ -97,31 +93,34 @@ func (c *Client) Wait(ctx context.Context, timeout time.Duration, name string, a
 }
 
 func (c *Client) decide(ctx context.Context, path, name string, attributes Attributes, options []CheckOption) (Decision, error) {
-	all, err := attributes.named(name)
-	if err != nil {
+	if err := attributes.validFor(name); err != nil {
 		return Decision{}, err
 	}
 	call := checkCall{cost: 1}
 	for _, option := range options {
 		option.ofCheck(&call)
 	}
-	body := checkBody{Attributes: all}
-	if body.Cost, err = sentCost(call.cost); err != nil {
+	if err := validCost(call.cost); err != nil {
 		return Decision{}, err
 	}
-	var reply decisionBody
-	got, failed, err := exchange(ctx, c, request{path: path, body: &body, attributes: attributes}, &reply, isDecision)
+	var to decisionReply
+	asked := request{path: path, body: call.body(name, attributes), attributes: attributes}
+	got, failed, err := c.exchange(ctx, asked, &to)
 	if err != nil {
 		return Decision{}, err
 	}
 	if failed != nil {
 		return c.answerOf(name, failed), nil
 	}
-	return reply.decision(got.status, got.header), nil
+	return to.of(got), nil
 }
 
-func isDecision(reply *decisionBody) bool {
-	return reply.Allowed != nil
+func (c checkCall) body(name string, attributes Attributes) []byte {
+	body := appendAttributes(append(make([]byte, 0, 128), `{"attributes":`...), name, attributes)
+	if c.cost != 1 {
+		body = strconv.AppendInt(append(body, `,"cost":`...), c.cost, 10)
+	}
+	return append(body, '}')
 }
 
 // answerOf is the decision of the client itself. If the service refuses because its store is away or full, its policy is
@@ -134,13 +133,9 @@ func (c *Client) answerOf(name string, failed *failure) Decision {
 	}
 }
 
-// sentCost returns the cost if it has to be sent.
-func sentCost(units int64) (*int64, error) {
+func validCost(units int64) error {
 	if units < 0 || units > maxCost {
-		return nil, fmt.Errorf("tollgate: the cost %d is not from 0 to %d", units, int64(maxCost))
+		return fmt.Errorf("tollgate: the cost %d is not from 0 to %d", units, int64(maxCost))
 	}
-	if units == 1 {
-		return nil, nil
-	}
-	return &units, nil
+	return nil
 }

@@ -119,16 +119,20 @@ func (c *Client) Count(ctx context.Context, counted CountRequest) (Count, error)
 	if err != nil {
 		return Count{}, err
 	}
-	var reply countReply
-	asked := request{path: "/v1/count", body: body, attributes: counted.Attributes}
-	got, failed, err := exchange(ctx, c, asked, &reply, isCount)
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return Count{}, fmt.Errorf("tollgate: %w", err)
+	}
+	var to countReply
+	asked := request{path: "/v1/count", body: encoded, attributes: counted.Attributes}
+	got, failed, err := c.exchange(ctx, asked, &to)
 	if err != nil {
 		return Count{}, err
 	}
 	if failed != nil {
 		return unanswered(counted, onFailure, failed.kind), nil
 	}
-	return reply.count(got.body), nil
+	return to.count(got.body), nil
 }
 
 // CountAll does up to 100 counts in one request, each by itself and in no particular order.
@@ -150,16 +154,13 @@ func (c *Client) CountAll(ctx context.Context, counted []CountRequest) ([]Count,
 		}
 		attributes[fmt.Sprint(index)] = one.Attributes.texts()
 	}
-	var reply struct {
-		Counts []json.RawMessage `json:"counts"`
+	encoded, err := json.Marshal(map[string]any{"requests": bodies})
+	if err != nil {
+		return nil, fmt.Errorf("tollgate: %w", err)
 	}
-	asked := request{path: "/v1/count/batch", body: map[string]any{"requests": bodies}, attributes: attributes}
-	complete := func(reply *struct {
-		Counts []json.RawMessage `json:"counts"`
-	}) bool {
-		return len(reply.Counts) == len(counted)
-	}
-	_, failed, err := exchange(ctx, c, asked, &reply, complete)
+	to := batchReply{expected: len(counted)}
+	asked := request{path: "/v1/count/batch", body: encoded, attributes: attributes}
+	_, failed, err := c.exchange(ctx, asked, &to)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func (c *Client) CountAll(ctx context.Context, counted []CountRequest) ([]Count,
 			counts[index] = unanswered(counted[index], onFailure[index], failed.kind)
 			continue
 		}
-		counts[index] = c.entry(counted[index], onFailure[index], reply.Counts[index])
+		counts[index] = c.entry(counted[index], onFailure[index], to.Counts[index])
 	}
 	return counts, nil
 }
@@ -180,10 +181,10 @@ func (c *Client) entry(counted CountRequest, onFailure OnFailure, raw json.RawMe
 		Status int `json:"status"`
 	}
 	_ = json.Unmarshal(raw, &status)
-	var reply countReply
-	failed := decode(answer{status: status.Status, body: raw}, &reply, isCount)
+	var to countReply
+	failed := answer{status: status.Status, body: raw}.decode(&to)
 	if failed == nil {
-		return reply.count(raw)
+		return to.count(raw)
 	}
 	failed.detail = masked(failed.detail, append(counted.Attributes.texts(), c.token))
 	c.failures.add(*failed)
@@ -221,12 +222,14 @@ func (c *Client) countBody(counted CountRequest) (*countBody, OnFailure, error) 
 		return nil, Open, fmt.Errorf("tollgate: there is no operation %q of counts", counted.Operation)
 	}
 	if units, given := counted.Cost.Get(); given {
-		var err error
 		if !takesCost {
 			return nil, Open, fmt.Errorf("tollgate: the operation %q takes no cost", counted.Operation)
 		}
-		if body.Cost, err = sentCost(units); err != nil {
+		if err := validCost(units); err != nil {
 			return nil, Open, err
+		}
+		if units != 1 {
+			body.Cost = &units
 		}
 	}
 	used, given := counted.Used.Get()
@@ -251,9 +254,31 @@ func (r CountRequest) asks() bool {
 	return r.Operation == "" || r.Operation == OperationAdd || r.Operation == OperationGet
 }
 
-// isCount tells a count from a problem, which has no policy.
-func isCount(reply *countReply) bool {
-	return reply.Policy != nil
+// read tells a count from a problem, which has no policy.
+func (r *countReply) read(body []byte) error {
+	if err := json.Unmarshal(body, r); err != nil {
+		return err
+	}
+	if r.Policy == nil {
+		return errors.New("tollgate: an answer that is no count")
+	}
+	return nil
+}
+
+// batchReply are the answers to a batch, each of which is a count or a problem.
+type batchReply struct {
+	Counts   []json.RawMessage `json:"counts"`
+	expected int
+}
+
+func (r *batchReply) read(body []byte) error {
+	if err := json.Unmarshal(body, r); err != nil {
+		return err
+	}
+	if len(r.Counts) != r.expected {
+		return errors.New("tollgate: not as many counts as requests")
+	}
+	return nil
 }
 
 func unanswered(counted CountRequest, onFailure OnFailure, kind FailureKind) Count {

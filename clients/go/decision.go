@@ -1,6 +1,7 @@
 package tollgate
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -74,52 +75,82 @@ func (o Optional[T]) Or(absent T) T {
 	return absent
 }
 
-// limitHeaders are those of the service's answer that servers pass on.
+// limitHeaders are those of the service's answer that servers pass on. net/http gives names in their canonical form.
 func limitHeaders(all http.Header) http.Header {
 	limits := http.Header{}
 	for name, values := range all {
-		lower := strings.ToLower(name)
-		if lower == "ratelimit" || lower == "retry-after" || strings.HasPrefix(lower, "ratelimit-") ||
-			strings.HasPrefix(lower, "x-ratelimit-") {
+		if name == "Ratelimit" || name == "Retry-After" || strings.HasPrefix(name, "Ratelimit-") ||
+			strings.HasPrefix(name, "X-Ratelimit-") {
 			limits[name] = values
 		}
 	}
 	return limits
 }
 
-// decisionBody has the fields of an answer that a client uses. Others are ignored.
-type decisionBody struct {
-	Allowed      *bool   `json:"allowed"`
-	Limit        *int64  `json:"limit"`
-	Used         *int64  `json:"used"`
-	Held         *int64  `json:"held"`
-	Remaining    *int64  `json:"remaining"`
-	ResetAfter   *int64  `json:"reset_after_ms"`
-	RetryAfter   *int64  `json:"retry_after_ms"`
-	Reason       *string `json:"reason"`
-	Policy       *string `json:"policy"`
-	Quota        *string `json:"quota"`
-	Source       *Source `json:"source"`
-	Hold         *string `json:"hold"`
-	ExpiresAfter *int64  `json:"expires_after_ms"`
+// decisionReply is the answer to a check or a reservation.
+type decisionReply struct {
+	decision     Decision
+	decided      bool
+	hold         string
+	expiresAfter Optional[time.Duration]
 }
 
-func (b *decisionBody) decision(status int, header http.Header) Decision {
-	return Decision{
-		Allowed:    *b.Allowed,
-		Status:     status,
-		Limit:      optional(b.Limit),
-		Used:       optional(b.Used),
-		Held:       optional(b.Held),
-		Remaining:  optional(b.Remaining),
-		ResetAfter: milliseconds(b.ResetAfter),
-		RetryAfter: milliseconds(b.RetryAfter),
-		Reason:     text(b.Reason),
-		Policy:     text(b.Policy),
-		Quota:      text(b.Quota),
-		Source:     text(b.Source),
-		Header:     limitHeaders(header),
+// read takes the fields that a client uses, and ignores others. An answer with two verdicts is none.
+func (r *decisionReply) read(body []byte) error {
+	if err := fieldsOf(body, r.field); err != nil {
+		return err
 	}
+	if !r.decided {
+		return errNoDecision
+	}
+	return nil
+}
+
+func (r *decisionReply) field(name, value []byte) error {
+	decision := &r.decision
+	switch string(name) {
+	case "allowed":
+		isBoolean := string(value) == "true" || string(value) == "false"
+		if !isBoolean || r.decided {
+			return errNoDecision
+		}
+		decision.Allowed, r.decided = string(value) == "true", true
+		return nil
+	case "limit":
+		return readNumber(&decision.Limit, value)
+	case "used":
+		return readNumber(&decision.Used, value)
+	case "held":
+		return readNumber(&decision.Held, value)
+	case "remaining":
+		return readNumber(&decision.Remaining, value)
+	case "reset_after_ms":
+		return readMilliseconds(&decision.ResetAfter, value)
+	case "retry_after_ms":
+		return readMilliseconds(&decision.RetryAfter, value)
+	case "reason":
+		return readText(&decision.Reason, value)
+	case "policy":
+		return readText(&decision.Policy, value)
+	case "quota":
+		return readText(&decision.Quota, value)
+	case "source":
+		return readText(&decision.Source, value)
+	case "hold":
+		return readText(&r.hold, value)
+	case "expires_after_ms":
+		return readMilliseconds(&r.expiresAfter, value)
+	}
+	return nil
+}
+
+var errNoDecision = errors.New("tollgate: not one verdict")
+
+// of returns the decision of an answer.
+func (r *decisionReply) of(got answer) Decision {
+	r.decision.Status = got.status
+	r.decision.Header = limitHeaders(got.header)
+	return r.decision
 }
 
 func optional[T any](value *T) Optional[T] {

@@ -21,7 +21,7 @@ const (
 // request is a call of the service.
 type request struct {
 	path string
-	body any
+	body []byte
 	// The service recognizes a repeat, by the id of a hold.
 	repeatable bool
 	// What no line of a log may show.
@@ -36,24 +36,25 @@ type answer struct {
 	body   []byte
 }
 
-// exchange asks the service and decodes its answer into reply. It returns the failure if there is no such answer; it
-// returns an error if the call is wrong, or if ctx was cancelled by the caller.
-func exchange[T any](ctx context.Context, c *Client, asked request, reply *T, whole func(*T) bool) (answer, *failure, error) {
+// reply is what an answer is read into. read fails if the answer is another one.
+type reply interface {
+	read(body []byte) error
+}
+
+// exchange asks the service and reads its answer. It returns the failure if there is no such answer; it returns an error
+// if ctx was cancelled by the caller.
+func (c *Client) exchange(ctx context.Context, asked request, to reply) (answer, *failure, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, nil, err
-	}
-	body, err := json.Marshal(asked.body)
-	if err != nil {
-		return answer{}, nil, fmt.Errorf("tollgate: %w", err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var got answer
 	var failed *failure
 	for sent := 0; ; sent++ {
-		got, failed = c.send(bounded, asked.path, body)
+		got, failed = c.send(bounded, asked.path, asked.body)
 		if failed == nil {
-			failed = decode(got, reply, whole)
+			failed = got.decode(to)
 			break
 		}
 		if errors.Is(ctx.Err(), context.Canceled) {
@@ -134,9 +135,9 @@ func failureOfBody(err error) *failure {
 	return &failure{kind: FailureInvalid, detail: "the body of the answer is no HTTP"}
 }
 
-// decode reads an answer that is whole. Without that, the status tells the kind of the failure.
-func decode[T any](got answer, reply *T, whole func(*T) bool) *failure {
-	if err := json.Unmarshal(got.body, reply); err == nil && whole(reply) {
+// decode reads the body. If it is no answer, the status tells the kind of the failure.
+func (got answer) decode(to reply) *failure {
+	if err := to.read(got.body); err == nil {
 		return nil
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,6 +123,8 @@ func (f *failures) counts() map[FailureKind]uint64 {
 
 // masked makes a detail fit for a log: short, on one line, and without the values of attributes and the token.
 func masked(detail string, secrets []string) string {
+	// A value may be a part of another one.
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	for _, secret := range secrets {
 		detail = maskWord(detail, secret)
 	}

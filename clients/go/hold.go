@@ -75,7 +75,7 @@ func (h *Hold) Settle(ctx context.Context, cost int64) (Settlement, error) {
 	if !h.Allowed {
 		return Settlement{}, ErrDenied
 	}
-	if _, err := sentCost(cost); err != nil {
+	if err := validCost(cost); err != nil {
 		return Settlement{}, err
 	}
 	h.stop()

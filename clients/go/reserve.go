@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -42,40 +43,30 @@ type reserveCall struct {
 	expiresAfter Optional[time.Duration]
 }
 
-type reserveBody struct {
-	Attributes   Attributes `json:"attributes"`
-	Cost         *int64     `json:"cost,omitempty"`
-	Units        *int       `json:"units,omitempty"`
-	ExpiresAfter string     `json:"expires_after,omitempty"`
-	ID           string     `json:"id"`
+// valid returns what is wrong with a reservation.
+func (c reserveCall) valid() error {
+	if c.units < 0 || c.units > maxUnits {
+		return fmt.Errorf("tollgate: %d units in flight are not from 0 to %d", c.units, maxUnits)
+	}
+	length, given := c.expiresAfter.Get()
+	if given && (length < time.Millisecond || length > time.Hour || length%time.Millisecond != 0) {
+		return fmt.Errorf("tollgate: ExpiresAfter %v is not in whole milliseconds from 1 ms to 1 h", length)
+	}
+	return validCost(c.cost)
 }
 
-func (c reserveCall) body(attributes Attributes) (*reserveBody, error) {
-	body := reserveBody{Attributes: attributes}
-	var err error
-	if body.Cost, err = sentCost(c.cost); err != nil {
-		return nil, err
-	}
-	if c.units < 0 || c.units > maxUnits {
-		return nil, fmt.Errorf("tollgate: %d units in flight are not from 0 to %d", c.units, maxUnits)
+func (c reserveCall) body(name string, attributes Attributes, id string) []byte {
+	body := appendAttributes([]byte(`{"attributes":`), name, attributes)
+	if c.cost != 1 {
+		body = fmt.Appendf(body, `,"cost":%d`, c.cost)
 	}
 	if c.units != 1 {
-		body.Units = &c.units
+		body = fmt.Appendf(body, `,"units":%d`, c.units)
 	}
-	if length, given := c.expiresAfter.Get(); given {
-		if length < time.Millisecond || length > time.Hour || length%time.Millisecond != 0 {
-			return nil, fmt.Errorf("tollgate: ExpiresAfter %v is not in whole milliseconds from 1 ms to 1 h", length)
-		}
-		if length != defaultLength {
-			body.ExpiresAfter = fmt.Sprintf("%dms", length.Milliseconds())
-		}
+	if length := c.expiresAfter.Or(defaultLength); length != defaultLength {
+		body = fmt.Appendf(body, `,"expires_after":"%dms"`, length.Milliseconds())
 	}
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return nil, fmt.Errorf("tollgate: no random id for a hold: %w", err)
-	}
-	body.ID = hex.EncodeToString(id[:])
-	return &body, nil
+	return fmt.Appendf(body, `,"id":"%s"}`, id)
 }
 
 // HoldStatus is what has become of a hold.
@@ -126,32 +117,35 @@ type Reservation struct {
 //
 // As for [Client.Check], and if an option is out of its range.
 func (c *Client) Reserve(ctx context.Context, name string, attributes Attributes, options ...ReserveOption) (*Reservation, error) {
-	all, err := attributes.named(name)
-	if err != nil {
+	if err := attributes.validFor(name); err != nil {
 		return nil, err
 	}
 	call := reserveCall{cost: 1, units: 1}
 	for _, option := range options {
 		option.ofReserve(&call)
 	}
-	body, err := call.body(all)
+	if err := call.valid(); err != nil {
+		return nil, err
+	}
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return nil, fmt.Errorf("tollgate: no random id for a hold: %w", err)
+	}
+	body := call.body(name, attributes, hex.EncodeToString(id[:]))
+	var to decisionReply
+	asked := request{path: "/v1/reserve", body: body, repeatable: true, attributes: attributes}
+	got, failed, err := c.exchange(ctx, asked, &to)
 	if err != nil {
 		return nil, err
 	}
-	var reply decisionBody
-	asked := request{path: "/v1/reserve", body: body, repeatable: true, attributes: all}
-	got, failed, err := exchange(ctx, c, asked, &reply, isDecision)
-	if err != nil {
-		return nil, err
-	}
-	made := &Reservation{client: c, attributes: all, estimate: call.cost}
+	made := &Reservation{client: c, attributes: attributes, estimate: call.cost}
 	if failed != nil {
 		made.Decision = c.answerOf(name, failed)
 		return made, nil
 	}
-	made.Decision = reply.decision(got.status, got.header)
-	made.hold = text(reply.Hold)
-	made.expiresAfter = milliseconds(reply.ExpiresAfter).Or(0)
+	made.Decision = to.of(got)
+	made.hold = to.hold
+	made.expiresAfter = to.expiresAfter.Or(0)
 	return made, nil
 }
 
@@ -161,11 +155,11 @@ func (c *Client) Reserve(ctx context.Context, name string, attributes Attributes
 //
 // [ErrDenied], or the error of ctx if it was cancelled.
 func (r *Reservation) Renew(ctx context.Context) (Settlement, error) {
-	var reply holdReply
-	settlement, err := r.ask(ctx, "/v1/renew", holdBody{Hold: r.hold}, &reply)
+	var to holdReply
+	settlement, err := r.ask(ctx, "/v1/renew", holdBody{Hold: r.hold}, &to)
 	if settlement.Status == StatusRenewed {
 		r.mutex.Lock()
-		r.expiresAfter = milliseconds(reply.ExpiresAfter).Or(r.expiresAfter)
+		r.expiresAfter = milliseconds(to.ExpiresAfter).Or(r.expiresAfter)
 		r.mutex.Unlock()
 	}
 	return settlement, err
@@ -178,8 +172,8 @@ func (r *Reservation) Renew(ctx context.Context) (Settlement, error) {
 //
 // [ErrDenied], a cost out of its range, or the error of ctx if it was cancelled.
 func (r *Reservation) Settle(ctx context.Context, cost int64) (Settlement, error) {
-	if cost < 0 || cost > maxCost {
-		return Settlement{}, fmt.Errorf("tollgate: the cost %d is not from 0 to %d", cost, int64(maxCost))
+	if err := validCost(cost); err != nil {
+		return Settlement{}, err
 	}
 	r.mutex.Lock()
 	r.ended = true
@@ -206,22 +200,36 @@ type holdReply struct {
 	ExpiresAfter *int64      `json:"expires_after_ms"`
 }
 
-func (r *Reservation) ask(ctx context.Context, path string, body holdBody, reply *holdReply) (Settlement, error) {
+func (r *holdReply) read(body []byte) error {
+	if err := json.Unmarshal(body, r); err != nil {
+		return err
+	}
+	if r.Status == nil {
+		return errors.New("tollgate: an answer without a status")
+	}
+	return nil
+}
+
+func (r *Reservation) ask(ctx context.Context, path string, body holdBody, to *holdReply) (Settlement, error) {
 	if !r.Allowed {
 		return Settlement{}, ErrDenied
 	}
 	if r.hold == "" {
 		return Settlement{Status: StatusGone}, nil
 	}
-	asked := request{path: path, body: body, repeatable: true, attributes: r.attributes, hold: r.hold}
-	_, failed, err := exchange(ctx, r.client, asked, reply, func(reply *holdReply) bool { return reply.Status != nil })
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return Settlement{}, fmt.Errorf("tollgate: %w", err)
+	}
+	asked := request{path: path, body: encoded, repeatable: true, attributes: r.attributes, hold: r.hold}
+	_, failed, err := r.client.exchange(ctx, asked, to)
 	if err != nil {
 		return Settlement{}, err
 	}
 	if failed != nil {
 		return Settlement{Failure: failed.kind}, nil
 	}
-	return Settlement{Status: *reply.Status}, nil
+	return Settlement{Status: *to.Status}, nil
 }
 
 func (r *Reservation) settledOrDenied() bool {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -112,6 +113,10 @@ func TestClassifiesAnswersThatAreNone(t *testing.T) {
 		{"html", httpAnswer(200, `<html>`), tollgate.FailureInvalid},
 		{"no verdict", httpAnswer(200, `{}`), tollgate.FailureInvalid},
 		{"a verdict that is a text", httpAnswer(200, `{"allowed":"true"}`), tollgate.FailureInvalid},
+		{"two verdicts", httpAnswer(200, `{"allowed":false,"allowed":true}`), tollgate.FailureInvalid},
+		{"a verdict in other letters", httpAnswer(200, `{"Allowed":true}`), tollgate.FailureInvalid},
+		{"a limit that is a text", httpAnswer(200, `{"allowed":true,"limit":"5"}`), tollgate.FailureInvalid},
+		{"nothing", httpAnswer(200, ``), tollgate.FailureInvalid},
 		{"a list", httpAnswer(200, `[true]`), tollgate.FailureInvalid},
 		{"no HTTP", "SSH-2.0-OpenSSH\r\n\r\nCLOSE", tollgate.FailureConnection},
 		{"a header without a colon", "HTTP/1.1 200 X\r\nbroken\r\n\r\nCLOSE", tollgate.FailureConnection},
@@ -307,7 +312,7 @@ func TestWhatIsSent(t *testing.T) {
 		`/v1/peek {"attributes":{"action":"search"},"cost":4294967295}`,
 	}
 	for index, body := range want {
-		if server.bodies[index] != body {
+		if sorted(server.bodies[index]) != body {
 			t.Errorf("sent %q, not %q", server.bodies[index], body)
 		}
 	}
@@ -316,16 +321,81 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
+// sorted orders the fields of a sent body, because maps have no order.
+func sorted(sent string) string {
+	path, body, _ := strings.Cut(sent, " ")
+	var fields struct {
+		Attributes any  `json:"attributes"`
+		Cost       *int `json:"cost,omitempty"`
+	}
+	if err := json.Unmarshal([]byte(body), &fields); err != nil {
+		return err.Error()
+	}
+	again, _ := json.Marshal(fields)
+	return path + " " + string(again)
+}
+
+func TestCountsSayWhatAnOutageMeans(t *testing.T) {
+	server := listen(t, func(int64) string { return httpAnswer(200, `{"policy":"p:caller","used":1}`) })
+	tg := client(t, tollgate.Options{URL: server.url, Names: map[string]tollgate.OnFailure{"login": tollgate.Closed}})
+	ctx := context.Background()
+	for _, counted := range []tollgate.CountRequest{
+		{Policy: "p", Quotas: []string{"5/1m"}, Cost: tollgate.Some[int64](1)},
+		{Policy: "login", Window: "1m", Operation: tollgate.OperationGet, Attributes: tollgate.Attributes{"a": "b"}},
+		{Policy: "p", Window: "1m", OnStoreFailure: tollgate.Some(tollgate.Closed), Cost: tollgate.Some[int64](3)},
+		{Policy: "login", Window: "1m", Operation: tollgate.OperationSet, Used: tollgate.Some[int64](0)},
+	} {
+		if count, err := tg.Count(ctx, counted); err != nil || count.Failure != "" || count.Used.Or(0) != 1 {
+			t.Errorf("got %+v, %v", count, err)
+		}
+	}
+	want := []string{
+		`/v1/count {"policy":"p","attributes":{},"quotas":["5/1m"]}`,
+		`/v1/count {"policy":"login","attributes":{"a":"b"},"window":"1m","operation":"get","on_store_failure":"closed"}`,
+		`/v1/count {"policy":"p","attributes":{},"window":"1m","cost":3,"on_store_failure":"closed"}`,
+		`/v1/count {"policy":"login","attributes":{},"window":"1m","operation":"set","used":0}`,
+	}
+	for index, body := range want {
+		if server.bodies[index] != body {
+			t.Errorf("sent %s", server.bodies[index])
+		}
+	}
+}
+
+func TestAHoldIsSettledOnce(t *testing.T) {
+	server := listen(t, func(number int64) string {
+		if number == 1 {
+			return httpAnswer(200, `{"allowed":true,"hold":"H","expires_after_ms":60000}`)
+		}
+		return httpAnswer(200, `{"status":"settled"}`)
+	})
+	hold, err := client(t, tollgate.Options{URL: server.url}).Hold(context.Background(), "export", nil, tollgate.Cost(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settlement, err := hold.Settle(context.Background(), 3); err != nil || settlement.Status != tollgate.StatusSettled {
+		t.Errorf("got %v, %v", settlement, err)
+	}
+	hold.Close()
+	if len(server.bodies) != 2 {
+		t.Errorf("sent %q", server.bodies)
+	}
+}
+
 func TestRefusesWrongCallsBeforeAnythingIsSent(t *testing.T) {
 	server := listen(t, func(int64) string { return httpAnswer(200, admitted) })
 	tg := client(t, tollgate.Options{URL: server.url})
 	ctx := context.Background()
 	wrong := map[string]func() error{
-		"a number":         func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"n": 5}); return err },
-		"nil":              func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"n": nil}); return err },
-		"action twice":     func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"action": "b"}); return err },
-		"no name":          func() error { _, err := tg.Check(ctx, "", nil); return err },
-		"no UTF-8":         func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"n": "\xff"}); return err },
+		"a number":     func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"n": 5}); return err },
+		"nil":          func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"n": nil}); return err },
+		"action twice": func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"action": "b"}); return err },
+		"no name":      func() error { _, err := tg.Check(ctx, "", nil); return err },
+		"no UTF-8":     func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"n": "\xff"}); return err },
+		"a long text": func() error {
+			_, err := tg.Check(ctx, "a", tollgate.Attributes{"n": strings.Repeat("x", 1025)})
+			return err
+		},
 		"a negative cost":  func() error { _, err := tg.Check(ctx, "a", nil, tollgate.Cost(-1)); return err },
 		"a huge cost":      func() error { _, err := tg.Check(ctx, "a", nil, tollgate.Cost(1<<32)); return err },
 		"too many units":   func() error { _, err := tg.Reserve(ctx, "a", nil, tollgate.Units(1001)); return err },

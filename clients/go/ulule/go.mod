@@ -4,14 +4,17 @@ go 1.23.0
 
 require (
 	github.com/gin-gonic/gin v1.9.0
+	github.com/redis/go-redis/v9 v9.0.4
 	github.com/tollgate-rs/tollgate/clients/go v0.1.0
 	github.com/ulule/limiter/v3 v3.11.2
 )
 
 require (
 	github.com/bytedance/sonic v1.8.0 // indirect
+	github.com/cespare/xxhash/v2 v2.2.0 // indirect
 	github.com/chenzhuoyu/base64x v0.0.0-20221115062448-fe3a3abad311 // indirect
 	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/gin-contrib/sse v0.1.0 // indirect
 	github.com/go-playground/locales v0.14.1 // indirect
 	github.com/go-playground/universal-translator v0.18.1 // indirect
