@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable
@@ -160,6 +161,16 @@ def test_a_wrong_setting_is_refused(settings: dict[str, Any], complaint: str) ->
 )
 def test_the_usual_addresses_are_accepted(url: str, named: str) -> None:
     assert repr(Tollgate(url)) == f"Tollgate({named!r})"
+
+
+def test_a_unix_socket_is_an_address(clients: Clients, service: Start) -> None:
+    # Paths of sockets are short; those of `tmp_path` may not be.
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"unix:{folder}/tollgate.sock"
+        tollgate = clients(service("--limit", "5/1h", listen=url).url)
+        assert [tollgate.check("search").used for _ in range(3)] == [1, 2, 3]
+        assert tollgate.failures == {}
+    assert clients(url).check("search").failure == "connection"
 
 
 def test_the_environment_gives_what_is_missing(

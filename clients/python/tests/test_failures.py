@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import multiprocessing
-import os
 import socket
 import subprocess
 import threading
@@ -377,30 +376,6 @@ def test_trace_context_is_passed_on_and_proxies_are_ignored(
         assert request.startswith(b"POST /v1/check HTTP/1.1\r\n")
         assert request.count(b"Authorization: Bearer secret\r\n") == 1
         assert request.endswith(b'\r\n\r\n{"attributes":{"action":"search"}}')
-
-
-def test_a_unix_socket_is_an_address(clients: Clients, tmp_path: Path) -> None:
-    path = f"/tmp/tollgate-client-{os.getpid()}.sock"
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen()
-
-    def serve() -> None:
-        connected, _ = listener.accept()
-        with connected:
-            keep_alive(connected)
-
-    server = threading.Thread(target=serve)
-    server.start()
-    try:
-        tollgate = clients(f"unix:{path}")
-        assert tollgate.check("search").failure is None
-        assert tollgate.check("search").failure is None
-    finally:
-        tollgate.close()
-        server.join()
-        listener.close()
-        os.unlink(path)
 
 
 def test_tls_is_spoken_and_verified(clients: Clients, service: Start, tmp_path: Path) -> None:
