@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import multiprocessing
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from both import Clients
 from conftest import Serve, StartPeer
-from servers import Service, answer, read_request
+from servers import Service, answer, read_request, until
 
 from tollgate_client import AsyncTollgate, Tollgate
 
@@ -406,17 +407,36 @@ def test_threads_share_a_client(service: Start) -> None:
     assert tollgate.failures == {}
 
 
-def test_loops_may_come_and_go(service: Start) -> None:
+# asyncio warns of each socket that its loop did not close.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_loops_may_come_and_go(peer: StartPeer) -> None:
+    server = peer(keep_alive)
+    tollgate = AsyncTollgate(server.url, timeout=20)
+    for _ in range(5):
+        # As asgiref does for each request to an async view under WSGI.
+        assert asyncio.run(tollgate.check("search")).failure is None
+    made = [server.connections.get_nowait() for _ in range(5)]
+    # Only the last loop can still have its connection.
+    until(lambda: [each.fileno() for each in made].count(-1) >= 4, "the end of connections")
+    asyncio.run(tollgate.close())
+    until(lambda: made[4].fileno() == -1, "the end of the last connection")
+    assert tollgate.failures == {}
+    gc.collect()
+
+
+# asyncio warns of each socket that its loop did not close.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_threads_may_each_have_a_loop(service: Start) -> None:
     tollgate = AsyncTollgate(service("--limit", "100/1h").url, timeout=20)
 
-    async def use() -> int | None:
-        used = (await tollgate.check("search")).used
-        tollgate._streams.close()
-        tollgate._streams._closed = False
-        await asyncio.sleep(0)
-        return used
+    async def use() -> int:
+        decisions = await asyncio.gather(*(tollgate.check("search") for _ in range(15)))
+        return sum(decision.allowed for decision in decisions)
 
-    assert [asyncio.run(use()) for _ in range(3)] == [1, 2, 3]
+    admitted = Clients("threads").together([lambda: asyncio.run(use())] * 10)
+    assert sum(admitted) == 100
+    asyncio.run(tollgate.close())
+    gc.collect()
     assert tollgate.failures == {}
 
 

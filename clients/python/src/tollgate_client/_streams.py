@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -32,38 +33,45 @@ class Streams:
     def forget(self) -> None:
         """Starts anew in a child that was forked: its parent goes on with the connections."""
         self._resolver = Resolver(self._settings.address)
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopStreams] = (
-            weakref.WeakKeyDictionary()
-        )
+        # Several threads may each have a loop.
+        self._lock = threading.Lock()
+        self._loops: dict[asyncio.AbstractEventLoop, _LoopStreams] = {}
 
     async def send(self, request: Request, deadline: float) -> Reply:
         """Sends a request and returns its answer. Raises `NoAnswer` by the deadline."""
         if self._closed:
             raise RuntimeError("this client is closed")
         loop = asyncio.get_running_loop()
-        streams = self._loops.get(loop)
-        if streams is None:
-            streams = self._loops[loop] = _LoopStreams(self._settings, self._resolver, loop)
+        streams = self._loops.get(loop) or self._streams_of(loop)
         return await streams.send(request, deadline)
 
     def close(self) -> None:
         """Closes idle connections of the running loop; those in use close after their calls."""
         self._closed = True
-        streams = self._loops.pop(asyncio.get_running_loop(), None)
+        with self._lock:
+            self._forget_closed_loops()
+            streams = self._loops.pop(asyncio.get_running_loop(), None)
         if streams is not None:
             streams.close()
+
+    def _streams_of(self, loop: asyncio.AbstractEventLoop) -> _LoopStreams:
+        with self._lock:
+            # Frameworks make a loop for each request, if their server has none.
+            self._forget_closed_loops()
+            streams = self._loops[loop] = _LoopStreams(self._settings, self._resolver)
+        return streams
+
+    def _forget_closed_loops(self) -> None:
+        for loop in [loop for loop in self._loops if loop.is_closed()]:
+            self._loops.pop(loop).drop()
 
 
 class _LoopStreams:
     """The connections of one event loop."""
 
-    def __init__(
-        self, settings: Settings, resolver: Resolver, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, settings: Settings, resolver: Resolver) -> None:
         self._settings = settings
         self._resolver = resolver
-        # The loop is the key under which this is found; a strong reference would keep it.
-        self._loop = weakref.ref(loop)
         self._headers = common_headers(settings)
         self._free = _Slots(settings.max_connections)
         self._idle: deque[_Connection] = deque()
@@ -82,6 +90,11 @@ class _LoopStreams:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+
+    def drop(self) -> None:
+        """Frees the connections of a loop that has ended, and so cannot close them."""
+        while self._idle:
+            self._idle.pop().drop()
 
     async def _send(
         self, loop: asyncio.AbstractEventLoop, request: Request, deadline: float
@@ -200,9 +213,15 @@ class _Connection(asyncio.Protocol):
 
     def close(self) -> None:
         if self._transport is not None:
-            # A loop that has ended cannot close anything any more.
-            with contextlib.suppress(RuntimeError):
-                self._transport.abort()
+            self._transport.abort()
+
+    def drop(self) -> None:
+        """Ends the connection without its loop; the garbage collector closes the socket."""
+        if self._transport is None:
+            return
+        # A loop that is not asyncio's own may give less than a socket.
+        with contextlib.suppress(OSError, AttributeError, NotImplementedError):
+            self._transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
