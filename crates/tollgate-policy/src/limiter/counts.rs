@@ -19,8 +19,8 @@ use crate::{Attributes, MatchedPolicies, Policy};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CountOperation {
-    /// Counts these units, whether or not there is room. A state has a [reason](QuotaState::reason) if its limit is
-    /// exceeded now.
+    /// Counts these units, whether or not there is room. The state of a [fixed window](tollgate::QuotaKind::Window) has a
+    /// [reason](QuotaState::reason) if its limit is exceeded now.
     Add(u32),
     /// Gives back up to these units to the windows that are open now. If a window ends in between, nothing is given
     /// back. Only for [fixed windows](tollgate::QuotaKind::Window).

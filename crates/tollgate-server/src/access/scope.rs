@@ -91,6 +91,12 @@ impl Scope {
     pub(crate) const fn is_guarded(self) -> bool {
         !matches!(self, Self::Check | Self::Peek)
     }
+
+    /// Returns whether its requests must name an allowed host as well, against pages that bind their own name to the
+    /// service's address. Callers that count reach the service under names that only they know, as for checks.
+    pub(crate) const fn needs_known_host(self) -> bool {
+        self.is_guarded() && !matches!(self, Self::Count)
+    }
 }
 
 impl fmt::Display for Scope {

@@ -81,7 +81,7 @@ impl Edge {
         let (form, quotas) = match (quotas, window) {
             (Some(_), _) if !self.asking.caller_quotas => return Err(Rejection::no_limits("quotas")),
             (None, Some(_)) if !self.asking.caller_quotas => return Err(Rejection::no_limits("window")),
-            (Some(quotas), None) => (CountForm::Quotas, fixed_windows(quotas)?),
+            (Some(quotas), None) => (CountForm::Quotas, charged_quotas(quotas, operation)?),
             (None, Some(window)) => (CountForm::Window, vec![window.0]),
             (Some(_), Some(_)) => {
                 return Err(Rejection::bad_field("window", "`quotas` and `window` exclude each other"));
@@ -104,20 +104,24 @@ impl Edge {
     }
 }
 
-/// Returns the quotas, if all of them count in fixed windows.
-fn fixed_windows(limits: Vec<GivenLimit>) -> Result<Vec<Quota>, Rejection> {
+/// Returns the quotas, if this operation can be executed on all of them.
+fn charged_quotas(limits: Vec<GivenLimit>, operation: OperationName) -> Result<Vec<Quota>, Rejection> {
     if !(1..=MAX_CALLER_QUOTAS).contains(&limits.len()) {
         return Err(Rejection::bad_field("quotas", format!("expected 1 to {MAX_CALLER_QUOTAS} quotas")));
     }
+    // Of other kinds, a charge past the limit does not tell when its cost would fit, and a mark belongs to one charge.
+    let needs_windows = matches!(operation, OperationName::Add | OperationName::Subtract);
     let each = limits.into_iter().enumerate().map(|(index, limit)| {
         let detail = match limit {
-            GivenLimit::Quota(quota) if quota.kind() == QuotaKind::Window => return Ok(quota),
+            GivenLimit::Quota(quota) if quota.kind() == QuotaKind::Window || !needs_windows => {
+                return Ok(quota);
+            }
             GivenLimit::Quota(quota) => {
-                format!("expected a fixed window such as 5/1m: {quota} counts in another way, and only checks can use it")
+                format!(
+                    "`add` and `subtract` need fixed windows such as 5/1m: charge {quota} by `POST /v1/check`"
+                )
             }
-            GivenLimit::InFlight(limit) => {
-                format!("expected a fixed window such as 5/1m: {limit} needs a hold (`POST /v1/reserve`)")
-            }
+            GivenLimit::InFlight(limit) => format!("{limit} needs a hold (`POST /v1/reserve`)"),
         };
         Err(Rejection::bad_field(format!("quotas[{index}]"), detail))
     });

@@ -4,7 +4,8 @@
 //! cannot read the answers, but it could change things. If it binds its own name to our address, it could read as well.
 //! So operations that change, read or reload policies refuse every request that such a page could send: a body without
 //! the type JSON, a request that the browser marks as from another site, and a request for another name. Checks only
-//! charge units to their caller, and accept any of these. Counts can be set and reset, so they are guarded.
+//! charge units to their caller, and accept any of these. Counts can be set and reset, so pages of other sites may not
+//! send them; but they are accepted under any name, because their callers are applications, as those of checks.
 //!
 //! With principals, every operation with a scope demands that scope. A page has no token, so its own name does not help
 //! it there. But browsers show client certificates by themselves, so the other two rules still apply.
@@ -17,6 +18,7 @@ use crate::access::authorization::authorize;
 use crate::access::caller::Caller;
 use crate::access::listener::{Access, Listener};
 use crate::access::peer::ConnectionPeer;
+use crate::access::scope::Scope;
 use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
 
@@ -50,7 +52,9 @@ pub(super) fn admit<B>(
 ) -> Result<Caller, Rejection> {
     if operation.is_guarded() {
         let host = authority(request);
-        check_host(&listener.access, host)?;
+        if operation.scope.is_some_and(Scope::needs_known_host) {
+            check_host(&listener.access, host)?;
+        }
         check_site(request.headers(), host)?;
     }
     match operation.scope {

@@ -1,6 +1,7 @@
 //! Policies over a store: which one decides, trials, trouble of the store, and replacing policies.
 
 mod changes;
+mod counts;
 mod deciding;
 mod hold_outages;
 mod holds;

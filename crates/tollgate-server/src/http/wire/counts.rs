@@ -7,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use tollgate::{PolicyQuota, Quota, QuotaKind, QuotaState, QuotaStates, Source};
 use tollgate_policy::{Attributes, CountOperation, QuotaChanges};
-use tollgate_wire::body::{DecisionSource, QuotaText, WindowBody, millis};
+use tollgate_wire::body::{Algorithm, DecisionSource, QuotaText, WindowBody, millis};
 
 use super::requests::{AnyAttributes, BatchRequest, CallerName, CallerQuotas, GivenLimit};
 use crate::answer::rejection::Rejection;
@@ -28,7 +28,7 @@ macro_rules! count {
             /// The name of the counters. They belong to `NAME:caller`, and never meet those of policies.
             #[schemars(with = $policy)]
             pub(in crate::http) policy: Box<str>,
-            /// The limits, in fixed windows, such as `5/1m@first_hit`. Either these or `window`.
+            /// The limits, such as `5/1m@first_hit`. `add` and `subtract` need fixed windows. Either these or `window`.
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = $quotas)]
             pub(in crate::http) quotas: Option<Vec<GivenLimit>>,
@@ -202,16 +202,20 @@ struct CountFigures<'a> {
     /// Absent for a window without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// Units that count in the open window; may be above the limit.
+    /// How the quota counts; absent for fixed windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    algorithm: Option<Algorithm>,
+    /// Units that count now; may be above the limit.
     used: u64,
     /// Units left; absent for a window without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
-    /// Milliseconds until the window ends.
+    /// Milliseconds until nothing is used: for fixed windows, until the window ends.
     reset_after_ms: u64,
     /// Milliseconds to wait before the cost fits; absent if it is allowed or can never fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
+    /// The open window; absent unless the quota counts in fixed windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowBody>,
 }
@@ -274,6 +278,7 @@ impl<'a> CountFigures<'a> {
             quota: is_limited.then_some(QuotaText(quota)),
             series: (!is_limited).then(|| quota.windows()),
             limit: is_limited.then(|| state.limit()),
+            algorithm: Algorithm::of(state),
             used: state.used(),
             remaining: is_limited.then(|| state.remaining()),
             reset_after_ms: millis(state.reset_after()),

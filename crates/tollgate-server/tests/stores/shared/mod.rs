@@ -8,6 +8,7 @@
 mod counts;
 mod holds;
 mod outages;
+mod own_counts;
 mod settings;
 
 use std::thread;
