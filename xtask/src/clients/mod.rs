@@ -9,7 +9,7 @@ mod stamp;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use clap::Args;
 
 use self::package::{ClientPackage, PACKAGES};
@@ -90,9 +90,9 @@ pub(crate) fn play_contract() -> Result<CheckOutcome> {
     Ok(CheckOutcome::Passed)
 }
 
-/// Runs the suites of the packages that have changed since their stamps, or all.
+/// Runs the suites of the packages that have changed since their stamps, or all, after the tests were built.
 pub(crate) fn run_due_suites() -> Result<CheckOutcome> {
-    let service = service()?;
+    let service = built_service()?;
     let mut outcome = CheckOutcome::No;
     for package in &PACKAGES {
         if is_due(package)? {
@@ -111,12 +111,16 @@ pub(crate) fn left_out() -> Result<Option<String>> {
             names.push(package.name);
         }
     }
-    Ok((!names.is_empty()).then(|| {
-        let names = names.join(", ");
+    Ok(left_out_line(&names))
+}
+
+fn left_out_line(names: &[&str]) -> Option<String> {
+    let list = names.join(", ");
+    (!names.is_empty()).then(|| {
         format!(
-            "not run: suites of {names} (unchanged since their stamps; `cargo xtask test --all` runs them)"
+            "not run: suites of {list} (unchanged since their stamps; `cargo xtask test --all` runs them)"
         )
-    }))
+    })
 }
 
 fn is_due(package: &ClientPackage) -> Result<bool> {
@@ -137,14 +141,47 @@ fn run_suite(package: &ClientPackage, service: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of the service that the suites start: that of the environment, or else one that is built now.
+/// Returns the path of a service that is built now, unless the environment names another.
 fn service() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os(SERVICE) {
-        let path = PathBuf::from(path);
-        // The suites run in other folders.
-        return path.canonicalize().with_context(|| format!("{SERVICE} names no file: {}", path.display()));
+    if std::env::var_os(SERVICE).is_none() {
+        command("cargo build --locked --package tollgate-server --all-features --bin tollgate").run()?;
     }
-    // The tests have built it by now.
-    command("cargo build --locked --package tollgate-server --all-features --bin tollgate").run()?;
-    Ok(target_directory()?.join("debug").join("tollgate"))
+    built_service()
+}
+
+/// Returns the path of the service that the environment names, or of the one that was built with the tests.
+fn built_service() -> Result<PathBuf> {
+    let named = std::env::var_os(SERVICE).map(PathBuf::from);
+    let path =
+        named.map_or_else(|| Ok(target_directory()?.join("debug").join("tollgate")), Ok::<_, Error>)?;
+    // The suites run in other folders.
+    path.canonicalize().with_context(|| format!("there is no service at {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_client_is_in_the_list() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        for entry in fs::read_dir(format!("{root}/clients")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(PACKAGES.iter().any(|package| package.folder == format!("clients/{name}")), "{name}");
+        }
+        for package in &PACKAGES {
+            assert!(Path::new(root).join(package.folder).is_dir(), "{}", package.folder);
+        }
+    }
+
+    #[test]
+    fn the_last_line_names_the_suites_that_did_not_run() {
+        assert_eq!(
+            left_out_line(&["python", "go"]).unwrap(),
+            "not run: suites of python, go (unchanged since their stamps; `cargo xtask test --all` runs them)"
+        );
+        assert_eq!(left_out_line(&[]), None);
+    }
 }

@@ -282,13 +282,35 @@ mod tests {
         assert_eq!((cases.len(), names.len()), (40, 40));
     }
 
+    fn page() -> String {
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients.md")).unwrap()
+    }
+
     #[test]
     fn the_page_lists_every_case() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients.md");
-        let page = fs::read_to_string(page).unwrap();
+        let page = page();
         assert!(
             page.contains(&table()),
             "put the output of `cargo xtask conformance --list` into docs/clients.md"
         );
+    }
+
+    /// A rule of middleware has no case, because the client program has no server.
+    #[test]
+    fn every_rule_of_the_page_is_played_except_those_of_middleware() {
+        let numbers: BTreeSet<u8> =
+            page().lines().filter_map(|line| line.split_once(". ")?.0.parse().ok()).collect();
+        let played: BTreeSet<u8> = cases::all().iter().flat_map(|case| case.rules).copied().collect();
+        let rest: Vec<u8> = numbers.difference(&played).copied().collect();
+        assert_eq!((rest, numbers.len()), (vec![22, 25], 25));
+        assert!(played.is_subset(&numbers));
+    }
+
+    #[test]
+    fn a_program_that_is_no_client_is_one_error() {
+        let error = |name: &str| play(&crate::command::command(name), &cases::all()).unwrap_err().to_string();
+        assert!(error("true").starts_with("`true` is no client program"), "{}", error("true"));
+        assert!(error("cat").starts_with("`cat` answered {"), "{}", error("cat"));
+        assert!(error("no-such-program").starts_with("cannot run"), "{}", error("no-such-program"));
     }
 }
