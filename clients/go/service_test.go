@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,6 +146,17 @@ func TestAHoldThatIsLostCancelsItsContext(t *testing.T) {
 	}
 	if !hold.Lost() || !errors.Is(context.Cause(hold.Context()), tollgate.ErrHoldLost) {
 		t.Fatalf("lost: %v, cause %v", hold.Lost(), context.Cause(hold.Context()))
+	}
+}
+
+func TestAsksOverAUnixSocket(t *testing.T) {
+	service := realservice.StartAt(t, "unix:"+filepath.Join(t.TempDir(), "s"), "--limit", "1/1h")
+	tg := client(t, tollgate.Options{URL: service.URL, Timeout: 5 * time.Second})
+	for _, allowed := range []bool{true, false} {
+		decision, err := tg.Check(context.Background(), "search", nil)
+		if err != nil || decision.Allowed != allowed || decision.Failure != "" {
+			t.Errorf("got %+v, %v", decision, err)
+		}
 	}
 }
 

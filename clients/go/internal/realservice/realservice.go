@@ -28,7 +28,13 @@ type Service struct {
 // Start starts the service with these arguments of `serve`, such as a limit, and stops it with the test.
 func Start(t testing.TB, arguments ...string) *Service {
 	t.Helper()
-	arguments = append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, arguments...)
+	return StartAt(t, "127.0.0.1:0", arguments...)
+}
+
+// StartAt starts a service with this address for checks.
+func StartAt(t testing.TB, listen string, arguments ...string) *Service {
+	t.Helper()
+	arguments = append([]string{"serve", "--listen", listen, "--admin-listen", "127.0.0.1:0"}, arguments...)
 	command := exec.Command(binary(t), arguments...)
 	output, err := command.StdoutPipe()
 	if err != nil {
