@@ -288,7 +288,10 @@ defmodule CountTest do
       <<255, key::binary>>,
       key <> "\"\\\n\0\u{1F600}",
       String.duplicate(key, 200),
+      String.duplicate(key, 200) <> "a",
       {String.duplicate(key, 200)},
+      {String.duplicate(key, 200), "a"},
+      Base.encode64(:erlang.term_to_binary({key}, [:deterministic, minor_version: 2])),
       ""
     ]
 
@@ -494,12 +497,25 @@ defmodule OutageTest do
       assert {:allow, _} = Limits.hit("waits", @hour, 5)
       assert {:allow, 0} = Task.await(slow)
     end)
+  end
 
-    # A caller that is killed gives its connection back as well.
+  test "a call that was killed, or was granted a connection too late, gives it back" do
+    answer = fn {_, body} -> if body =~ "slow", do: :nothing, else: Script.counted() end
+    start_supervised!({Limits, url: Script.start(answer), timeout: 500, max_connections: 1})
+
     killed = spawn(fn -> Limits.hit("slow", @hour, 5) end)
     assert_receive {:request, _}, 5_000
     Process.exit(killed, :kill)
     assert {:allow, 1} = Limits.hit("a", @hour, 5)
+
+    capture_log(fn ->
+      :sys.suspend(Limits)
+      assert {:allow, 0} = Limits.hit("a", @hour, 5)
+      :sys.resume(Limits)
+      assert {:allow, 1} = Limits.hit("a", @hour, 5)
+    end)
+
+    assert Limits.failures() == %{timeout: 1}
   end
 
   test "many failures are one line, without keys and tokens" do

@@ -24,7 +24,8 @@ defmodule Tollgate.Hammer do
   ## Options of `start_link`
 
     * `:url` - `http://HOST:PORT`, `https://HOST:PORT` or `unix:/absolute/path`. The default is
-      `TOLLGATE_URL`, then `http://127.0.0.1:8080`.
+      `TOLLGATE_URL`, then `http://127.0.0.1:8080`. `https` trusts the certificates of the system,
+      or those of `:public_key.cacerts_load/1`.
     * `:token` - the token of a principal with the scope `count`. The default is `TOLLGATE_TOKEN`.
       Prefer the variable: a supervisor's report prints the options.
     * `:timeout` - milliseconds for a whole call, from 1 to 60,000. The default is 250.
