@@ -12,6 +12,9 @@ use crate::stopwatch::Stopwatch;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long [`until`] polls.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 pub(crate) struct BuiltService {
     pub(crate) public: SocketAddr,
     pub(crate) admin: SocketAddr,
@@ -56,6 +59,27 @@ impl Drop for BuiltService {
         // It may have ended by itself; there is nobody to report an error to.
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// Polls until it holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
+    let watch = Stopwatch::start();
+    while !holds() {
+        ensure!(watch.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// A process that is killed on drop.
+pub(crate) struct KilledProcess(pub(crate) Child);
+
+impl Drop for KilledProcess {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

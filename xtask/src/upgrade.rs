@@ -9,7 +9,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -20,8 +19,7 @@ use serde_json::{Value, json};
 
 use crate::command::{command, program, target_directory};
 use crate::servers;
-use crate::service::free_address;
-use crate::stopwatch::Stopwatch;
+use crate::service::{KilledProcess, free_address, until};
 use crate::unpacked::NGINX;
 
 /// The oldest version that can run together with this one. A change that breaks this names a new one here, and says so
@@ -140,15 +138,6 @@ fn build(commit: &str, folder: &Path) -> Result<PathBuf> {
     build.directory(source).run()?;
     fs::copy(target.join("debug/tollgate"), &binary)?;
     Ok(binary)
-}
-
-struct KilledProcess(Child);
-
-impl Drop for KilledProcess {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 struct UpgradedService {
@@ -282,13 +271,4 @@ fn converse(address: SocketAddr, request: &str) -> Result<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n").context("the answer has no head")?;
     let status = head.split(' ').nth(1).context("the answer has no status")?;
     Ok((status.parse()?, body.to_owned()))
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
-    let watch = Stopwatch::start();
-    while !holds() {
-        ensure!(watch.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
