@@ -104,6 +104,16 @@ impl CommandLine {
         command.spawn().with_context(|| format!("cannot run `{self}`"))
     }
 
+    /// Starts it and writes its output to the end of this file.
+    pub(crate) fn spawn_into(&self, file: &Path) -> Result<Child> {
+        let output = File::options().create(true).append(true).open(file);
+        let output = output.with_context(|| format!("cannot write {}", file.display()))?;
+        let errors = output.try_clone().with_context(|| format!("cannot share {}", file.display()))?;
+        let mut command = self.to_command()?;
+        command.stdout(output).stderr(errors);
+        command.spawn().with_context(|| format!("cannot run `{self}`"))
+    }
+
     /// Starts it and returns its standard output.
     pub(crate) fn spawn_piped(&self) -> Result<(Child, ChildStdout)> {
         let mut child = self

@@ -22,6 +22,7 @@ mod planted;
 mod proof_tests;
 mod prove;
 mod prove_all;
+mod prove_clients;
 mod proxies;
 mod publish;
 mod quick;

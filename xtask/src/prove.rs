@@ -12,6 +12,7 @@ use crate::planted;
 use crate::proof_tests::{
     envoy_tests, fault_tests, library_tests, models, policy_tests, reading_tests, shuttle_tests, truth_tests,
 };
+use crate::prove_clients::ClientsProof;
 use crate::proxies;
 use crate::publish;
 use crate::servers;
@@ -33,6 +34,9 @@ pub(crate) enum Proof {
         #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
         trials: u32,
     },
+    /// Start an app of each framework in two processes: parallel requests admit exactly the limit, faults of the service
+    /// delay no answer, and the middleware adds little to a request
+    Clients(ClientsProof),
     /// Check the unit, the chart, the manifest and the compose file in deploy/ with the tools that read them
     Deploy {
         /// Write the manifest that the chart renders, instead of comparing it
@@ -220,6 +224,7 @@ pub(crate) fn names() -> Vec<String> {
 pub(crate) fn brief(name: &str) -> &'static [&'static str] {
     match name {
         "burst" => &["--trials", "100"],
+        "clients" => &["--bursts", "5", "--rounds", "3"],
         "histories" => &["--histories", "1000"],
         "http" => &["--inputs", "20000"],
         "memory" => &["--seconds", "2", "--crowds", "200"],
@@ -241,6 +246,7 @@ impl Proof {
             Self::Alerts => alerts(),
             Self::Benches => benches(),
             Self::Burst { trials } => burst(trials),
+            Self::Clients(proof) => proof.run(),
             Self::Deploy { write } => deploy::prove(write),
             Self::Envoy { planted: true, .. } => planted::ENVOY.run(),
             Self::Envoy { files, seed, planted: false } => envoy(files, seed),
@@ -601,6 +607,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 12, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 13, "a proof has another name");
     }
 }

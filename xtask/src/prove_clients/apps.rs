@@ -1,0 +1,155 @@
+//! The frameworks, and the two processes of an app that each proof starts.
+//!
+//! An app takes its address, that of the service and that of Redis from its environment. It answers `/limited` under
+//! the limit of the service, `/free` without one, `/bare` after a plain request to the service by the same HTTP library,
+//! `/usual` under the framework's usual limiter on the same Redis, and `/failures` with the client's counts.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::command::{CommandLine, command, program};
+use crate::service::{KilledProcess, free_address, until};
+use crate::{system, tools};
+
+use super::connection::AppConnection;
+
+const PYTHON_APPS: &str = "clients/python/tests/proof";
+const GO_APPS: &str = "clients/go/internal/apps";
+
+#[derive(Debug)]
+pub(super) struct Framework {
+    pub(super) name: &'static str,
+    server: AppServer,
+    /// The limiter that `/usual` has.
+    pub(super) usual: &'static str,
+}
+
+#[derive(Debug)]
+enum AppServer {
+    /// This module of Python, served by uvicorn.
+    Uvicorn(&'static str),
+    /// This module of Python, served by gunicorn with one process and many threads.
+    Gunicorn(&'static str),
+    /// The program of this folder.
+    Go(&'static str),
+}
+
+pub(super) const FRAMEWORKS: [Framework; 5] = [
+    Framework { name: "fastapi", server: AppServer::Uvicorn("fastapi_app:app"), usual: "slowapi" },
+    Framework { name: "flask", server: AppServer::Gunicorn("flask_app:app"), usual: "Flask-Limiter" },
+    Framework { name: "django", server: AppServer::Gunicorn("django_app:app"), usual: "django-ratelimit" },
+    Framework { name: "net/http", server: AppServer::Go("nethttp"), usual: "httprate-redis" },
+    Framework { name: "gin", server: AppServer::Go("gin"), usual: "ulule/limiter" },
+];
+
+impl Framework {
+    /// The name in results and files.
+    pub(super) fn short_name(&self) -> String {
+        self.name.replace('/', "")
+    }
+
+    /// Installs what the app needs, or builds it, and returns the command without its address.
+    pub(super) fn prepare(&self, folder: &Path) -> Result<PreparedApp<'_>> {
+        let program = match self.server {
+            AppServer::Uvicorn(_) | AppServer::Gunicorn(_) => tools::python_of_clients()?,
+            AppServer::Go(app) => build_go(app, folder)?,
+        };
+        Ok(PreparedApp { framework: self, program, log: folder.join(format!("{}.log", self.short_name())) })
+    }
+}
+
+fn build_go(app: &str, folder: &Path) -> Result<PathBuf> {
+    system::GO.require()?;
+    let binary = folder.join(app);
+    command("go build -mod=readonly -o")
+        .argument(&binary)
+        .argument(format!("./{app}"))
+        .directory(GO_APPS.into())
+        .run()?;
+    Ok(binary)
+}
+
+/// An app that can be started.
+pub(super) struct PreparedApp<'a> {
+    framework: &'a Framework,
+    /// Python, or the app itself.
+    program: PathBuf,
+    /// What the app writes goes to the end of this file.
+    log: PathBuf,
+}
+
+impl PreparedApp<'_> {
+    /// Starts two processes that ask the service at this address, and waits until they answer.
+    pub(super) fn start(&self, service: SocketAddr, redis: &str) -> Result<RunningApp> {
+        let addresses = [free_address()?, free_address()?];
+        let python_path = std::env::current_dir()?.join("clients/python/src").display().to_string();
+        let mut processes = Vec::new();
+        for address in addresses {
+            let line = self
+                .line(address)
+                .environment("PYTHONPATH", python_path.as_str())
+                .environment("LISTEN", address.to_string())
+                .environment("TOLLGATE_URL", format!("http://{service}"))
+                .environment("REDIS_URL", redis);
+            let mut process = KilledProcess(line.spawn_into(&self.log)?);
+            let mut has_ended = false;
+            until("an app answers", || {
+                has_ended = matches!(process.0.try_wait(), Ok(Some(_)));
+                has_ended || AppConnection::new(address).get("/free", "").is_ok()
+            })?;
+            ensure!(!has_ended, "an app ended by itself, see {}: {line}", self.log.display());
+            processes.push(process);
+        }
+        Ok(RunningApp { addresses, _processes: processes })
+    }
+
+    fn line(&self, address: SocketAddr) -> CommandLine {
+        let line = program(&self.program);
+        let address = address.to_string();
+        match self.framework.server {
+            AppServer::Uvicorn(app) => {
+                let port = address.rsplit(':').next().unwrap_or_default();
+                line.arguments(["-m", "uvicorn", "--app-dir", PYTHON_APPS, app]).arguments([
+                    "--port",
+                    port,
+                    "--no-access-log",
+                    "--log-level",
+                    "warning",
+                ])
+            }
+            AppServer::Gunicorn(app) => line
+                .arguments(["-m", "gunicorn", "--chdir", PYTHON_APPS, app, "--bind", &address])
+                .arguments(["--workers", "1", "--threads", "32", "--keep-alive", "60"])
+                .arguments(["--log-level", "warning"]),
+            AppServer::Go(_) => line,
+        }
+    }
+}
+
+/// Two processes of an app on free ports, which end on drop.
+pub(super) struct RunningApp {
+    pub(super) addresses: [SocketAddr; 2],
+    _processes: Vec<KilledProcess>,
+}
+
+impl RunningApp {
+    /// The kept-alive connections of all processes in turn.
+    pub(super) fn connection(&self, index: usize) -> AppConnection {
+        AppConnection::new(self.addresses[index % self.addresses.len()])
+    }
+
+    /// Returns how many calls of both processes' clients had no answer.
+    pub(super) fn failures(&self) -> Result<u64> {
+        let mut sum = 0;
+        for address in self.addresses {
+            let answer = AppConnection::new(address).get("/failures", "")?;
+            let counts: Value = serde_json::from_slice(&answer.body).context("/failures sent no JSON")?;
+            let counts = counts.as_object().context("/failures sent no object")?;
+            sum += counts.values().filter_map(Value::as_u64).sum::<u64>();
+        }
+        Ok(sum)
+    }
+}
