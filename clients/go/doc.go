@@ -23,7 +23,8 @@
 //
 // A denial is a [Decision], and no error. A service that does not answer is no error either: the client then admits
 // ([Open], the default) or denies ([Closed]) by itself, counts the failure by its kind and logs one line a minute. The
-// decision says so in Source and Failure. An error means that the call is wrong, such as an attribute that is a number,
+// decision says so in Source and Failure. If the service refuses because of its store, its policy is closed, and the client
+// denies whatever its options say. An error means that the call is wrong, such as an attribute that is a number,
 // or that its context was cancelled.
 //
 // # Time

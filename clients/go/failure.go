@@ -75,38 +75,47 @@ func (f *failures) add(failed failure) {
 		f.mutex.Unlock()
 		return
 	}
+	fields := f.take()
 	f.mutex.Unlock()
-	f.flush()
+	f.log(fields)
 }
 
 // flush logs the failures that no line has named yet.
 func (f *failures) flush() {
 	f.mutex.Lock()
+	fields := f.take()
+	f.mutex.Unlock()
+	f.log(fields)
+}
+
+// take returns what the next line says, or nothing. The mutex is locked.
+func (f *failures) take() []slog.Attr {
 	if f.timer != nil {
 		f.timer.Stop()
 		f.timer = nil
 	}
-	unlogged, last := f.unlogged, f.last
-	f.unlogged = [len(failureKinds)]uint64{}
 	var calls uint64
-	for _, count := range unlogged {
-		calls += count
-	}
-	if calls > 0 {
-		f.lastLine = time.Now()
-	}
-	f.mutex.Unlock()
-	if calls == 0 {
-		return
-	}
-	fields := []slog.Attr{slog.Uint64("calls", calls)}
+	var kinds []slog.Attr
 	for index, kind := range failureKinds {
-		if unlogged[index] > 0 {
-			fields = append(fields, slog.Uint64(string(kind), unlogged[index]))
+		if count := f.unlogged[index]; count > 0 {
+			calls += count
+			kinds = append(kinds, slog.Uint64(string(kind), count))
 		}
 	}
-	fields = append(fields, slog.String("last", fmt.Sprintf("%s: %s", last.kind, last.detail)))
-	f.logger.LogAttrs(context.Background(), slog.LevelWarn, "tollgate: calls had no answer of the service", fields...)
+	if calls == 0 {
+		return nil
+	}
+	f.unlogged = [len(failureKinds)]uint64{}
+	f.lastLine = time.Now()
+	fields := append([]slog.Attr{slog.Uint64("calls", calls)}, kinds...)
+	return append(fields, slog.String("last", fmt.Sprintf("%s: %s", f.last.kind, f.last.detail)))
+}
+
+// log writes a line. It holds no lock: a logger may be slow.
+func (f *failures) log(fields []slog.Attr) {
+	if len(fields) > 0 {
+		f.logger.LogAttrs(context.Background(), slog.LevelWarn, "tollgate: calls had no answer of the service", fields...)
+	}
 }
 
 func (f *failures) counts() map[FailureKind]uint64 {

@@ -485,6 +485,27 @@ func TestLogsOneLineAMinuteWithoutValues(t *testing.T) {
 	}
 }
 
+func TestFailuresAtOnceMakeOneLine(t *testing.T) {
+	var log bytes.Buffer
+	tg := client(t, tollgate.Options{URL: "http://127.0.0.1:1", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var all sync.WaitGroup
+	for range 50 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			_, _ = tg.Check(context.Background(), "search", nil)
+		}()
+	}
+	all.Wait()
+	if lines := strings.Count(log.String(), "\n"); lines != 1 {
+		t.Errorf("%d lines: %s", lines, log.String())
+	}
+	tg.Close()
+	if !strings.Contains(log.String(), "connection=1 ") || tg.Failures()[tollgate.FailureConnection] != 50 {
+		t.Errorf("%v: %s", tg.Failures(), log.String())
+	}
+}
+
 func TestTraceContextIsPassedOn(t *testing.T) {
 	var header http.Header
 	server := listenHTTP(t, func(w http.ResponseWriter, r *http.Request) {
