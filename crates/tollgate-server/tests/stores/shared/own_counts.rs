@@ -20,7 +20,7 @@ fn count(name: &str, more: &Value) -> String {
     body.to_string()
 }
 
-/// The sum of parallel counts is exact, whatever runs beside them.
+/// The sum of parallel counts is exact, whatever else runs.
 #[test]
 fn parallel_counts_through_two_processes_allow_exactly_the_limit() {
     for software in [Software::Redis, Software::Valkey] {
