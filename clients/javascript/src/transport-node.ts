@@ -106,7 +106,7 @@ class NodeTransport implements Transport {
         });
         response.on("error", (error) => fail("connection", causeOf(error)));
         response.on("end", () => {
-          if (done || !response.complete) return;
+          if (done) return;
           done = true;
           clearTimeout(timer);
           resolve({ status: response.statusCode ?? 0, headers: pairs(response.rawHeaders), body: Buffer.concat(chunks).toString() });

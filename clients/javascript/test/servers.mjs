@@ -8,16 +8,16 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 /** Starts the service, and returns its addresses and how to stop it. */
-export async function service(t, { args = [], policies, env = {} }) {
+export async function service(t, { args = [], policies, listen = "127.0.0.1:0", env = {} }) {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-js-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
-  const all = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", ...args];
+  const all = ["serve", "--listen", listen, "--admin-listen", "127.0.0.1:0", ...args];
   if (policies !== undefined) {
     writeFileSync(join(folder, "tollgate.yaml"), policies);
     all.push("--config", join(folder, "tollgate.yaml"));
   }
   return started(t, binary(), all, env, {
-    url: /^checks +(http\S+)/,
+    url: /^checks +(\S+)/,
     admin: /^admin +(http\S+)/,
   });
 }

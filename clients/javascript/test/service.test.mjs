@@ -1,5 +1,8 @@
 // The client against the service that was built.
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { Tollgate } from "tollgate-client";
@@ -30,6 +33,17 @@ test("checks and peeks until the limit is used up", async (t) => {
   assert.ok(denied.retryAfterMs > 0 && denied.retryAfterMs <= 60_000);
   assert.equal((await client.check("search", { user: "bob" })).allowed, true);
   assert.deepEqual(client.failures(), {});
+});
+
+test("reaches the service at a unix socket", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-js-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const { url } = await service(t, { args: ["--limit", "2/1h"], listen: `unix:${folder}/tollgate.sock` });
+  assert.match(url, /^unix:/);
+  const client = new Tollgate({ url, timeout: 10_000 });
+  t.after(() => client.close());
+  const decisions = await Promise.all([1, 2, 3].map(() => client.check("search", { user: "alice" })));
+  assert.deepEqual(decisions.map(({ allowed }) => allowed).sort(), [false, true, true]);
 });
 
 test("a request that the policy cannot decide is a failure, with its detail in the log", async (t) => {

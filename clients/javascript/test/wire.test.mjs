@@ -172,6 +172,21 @@ test("a hold is renewed at a third of its life until it is lost", async (t) => {
   assert.deepEqual(paths, ["/v1/reserve", "/v1/renew", "/v1/renew", "/v1/renew", "/v1/settle"]);
 });
 
+test("a hold that was settled is renewed no more", async (t) => {
+  const paths = [];
+  const { url } = await scripted(t, (socket, { path }) => {
+    paths.push(path);
+    const answers = { "/v1/reserve": { ...admitted, hold: "h", expires_after_ms: 60 }, "/v1/settle": { status: "settled", quotas: [] } };
+    socket.write(reply(200, answers[path] ?? { status: "ended" }));
+  });
+  const hold = await clientOf(t, url).hold("render");
+  await hold.settle(1);
+  const settled = paths.length;
+  await sleep(100);
+  assert.equal(paths.length, settled);
+  assert.equal(hold.lost, false);
+});
+
 test("a scope settles at its estimate, or releases after an error if it is told to", async (t) => {
   const settled = [];
   const { url } = await scripted(t, (socket, { path, json }) => {
