@@ -43,7 +43,7 @@ def test_the_first_429_comes_as_the_readme_says(
 
 @pytest.mark.parametrize(
     ("section", "server"),
-    [("Flask", "flask")],
+    [("Flask", "flask"), ("Flask-Limiter and slowapi", "flask"), ("slowapi", "uvicorn")],
 )
 def test_each_program_of_a_framework_admits_five(
     service: Callable[..., Service],
