@@ -1,4 +1,4 @@
-"""What the clients add to a bare request over h11 on a connection that is kept alive.
+"""A check beside bare requests on a connection that is kept alive, over h11 and http.client.
 
     TOLLGATE_BINARY=../../target/release/tollgate python bench/client.py
 
@@ -9,6 +9,7 @@ meets all of them alike.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import socket
 import sys
@@ -32,23 +33,23 @@ _HEADERS = [
 ]
 
 
-def request(http: h11.Connection) -> bytes:
+def request(parser: h11.Connection) -> bytes:
     head = h11.Request(method="POST", target="/v1/check", headers=_HEADERS)
-    pieces = (http.send(head), http.send(h11.Data(data=_BODY)), http.send(h11.EndOfMessage()))
+    pieces = (parser.send(head), parser.send(h11.Data(data=_BODY)), parser.send(h11.EndOfMessage()))
     return b"".join(piece for piece in pieces if piece)
 
 
-def take(http: h11.Connection, data: bytes, body: bytearray) -> bool:
+def take(parser: h11.Connection, data: bytes, body: bytearray) -> bool:
     """Takes bytes of an answer, and says whether it is whole."""
-    http.receive_data(data)
+    parser.receive_data(data)
     while True:
-        event = http.next_event()
+        event = parser.next_event()
         if event is h11.NEED_DATA:
             return False
         if isinstance(event, h11.Data):
             body += event.data
         if isinstance(event, h11.EndOfMessage):
-            http.start_next_cycle()
+            parser.start_next_cycle()
             return True
 
 
@@ -60,26 +61,38 @@ def address(url: str) -> tuple[str, int]:
 def bare(url: str) -> Callable[[], object]:
     connected = socket.create_connection(address(url))
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    http = h11.Connection(h11.CLIENT)
+    parser = h11.Connection(h11.CLIENT)
 
     def ask() -> object:
         body = bytearray()
-        connected.sendall(request(http))
-        while not take(http, connected.recv(65536), body):
+        connected.sendall(request(parser))
+        while not take(parser, connected.recv(65536), body):
             pass
         return json.loads(body)
 
     return ask
 
 
+def standard(url: str) -> Callable[[], object]:
+    connection = http.client.HTTPConnection(*address(url))
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask() -> object:
+        connection.request("POST", "/v1/check", _BODY, {"Content-Type": "application/json"})
+        return json.loads(connection.getresponse().read())
+
+    return ask
+
+
 async def bare_async(url: str) -> Callable[[], Awaitable[object]]:
     reader, writer = await asyncio.open_connection(*address(url))
-    http = h11.Connection(h11.CLIENT)
+    parser = h11.Connection(h11.CLIENT)
 
     async def ask() -> object:
         body = bytearray()
-        writer.write(request(http))
-        while not take(http, await reader.read(65536), body):
+        writer.write(request(parser))
+        while not take(parser, await reader.read(65536), body):
             pass
         return json.loads(body)
 
@@ -97,7 +110,11 @@ def report(kind: str, times: dict[str, list[float]]) -> None:
 
 def threads(url: str) -> None:
     with Tollgate(url, timeout=5) as tollgate:
-        kinds = {"bare h11": bare(url), "Tollgate": lambda: tollgate.check("search", user="alice")}
+        kinds = {
+            "http.client": standard(url),
+            "h11": bare(url),
+            "Tollgate": lambda: tollgate.check("search", user="alice"),
+        }
         times: dict[str, list[float]] = {name: [] for name in kinds}
         for turn in range(_ROUNDS):
             for name, ask in kinds.items():
@@ -112,7 +129,7 @@ def threads(url: str) -> None:
 async def tasks(url: str) -> None:
     async with AsyncTollgate(url, timeout=5) as tollgate:
         kinds = {
-            "bare h11": await bare_async(url),
+            "h11": await bare_async(url),
             "Tollgate": lambda: tollgate.check("search", user="alice"),
         }
         times: dict[str, list[float]] = {name: [] for name in kinds}

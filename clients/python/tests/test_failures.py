@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
@@ -20,7 +21,7 @@ from both import Clients
 from conftest import Serve, StartPeer
 from servers import Service, answer, read_request, until
 
-from tollgate_client import AsyncTollgate, Tollgate
+from tollgate_client import AsyncTollgate, Tollgate, _resolver
 
 Start = Callable[..., Service]
 ADMITTED = answer(b'{"allowed": true}')
@@ -171,6 +172,47 @@ def test_answers_that_nobody_asked_for_are_not_taken(clients: Clients, peer: Sta
 
     tollgate = clients(peer(serve).url)
     assert [tollgate.check("search").allowed for _ in range(5)] == [True] * 5
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        answer(b'{"allowed": true}', headers="Connection: close\r\n"),
+        answer(b'{"allowed": true}').replace(b"HTTP/1.1", b"HTTP/1.0"),
+        ADMITTED + b"HTTP/1.1 200",
+    ],
+)
+def test_a_connection_is_not_reused_after_its_last_answer(
+    clients: Clients, peer: StartPeer, last: bytes
+) -> None:
+    def serve(connected: socket.socket) -> None:
+        read_request(connected)
+        connected.sendall(last)
+        # The peer never closes: only the answer says that the connection is of no use.
+        assert read_request(connected) == b""
+
+    server = peer(serve)
+    tollgate = clients(server.url)
+    assert [tollgate.check("search").failure for _ in range(3)] == [None] * 3
+    assert server.connections.qsize() == 3
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+    clients: Clients, peer: StartPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = peer(keep_alive)
+    with contextlib.ExitStack() as stack:
+        # Linux drops what does not fit the queue of a listener.
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            filling = stack.enter_context(socket.socket())
+            filling.setblocking(False)
+            filling.connect_ex(silent.getsockname())
+        good = ("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
+        looked_up = [(socket.AF_INET, address) for address in (silent.getsockname(), good)]
+        tollgate = clients("http://localhost:1", timeout=4)
+        monkeypatch.setattr(_resolver, "_look_up", lambda *_: looked_up)
+        assert tollgate.check("search").failure is None
 
 
 def test_connections_are_reused(clients: Clients, peer: StartPeer) -> None:
@@ -446,20 +488,23 @@ def test_a_forked_child_makes_connections_of_its_own(peer: StartPeer) -> None:
     tollgate.check("search")
     assert server.connections.qsize() == 1
 
+    down = Tollgate("http://127.0.0.1:1", timeout=20)
     fork = multiprocessing.get_context("fork")
     results = fork.SimpleQueue()
 
     def child() -> None:
         results.put([tollgate.check("search").failure for _ in range(20)])
+        assert down.check("search").failure == "connection"
 
-    # The lock of the log is held while the child is made.
-    with tollgate._failures._lock:
+    # As if a thread of the parent wrote a line while the child is made.
+    with down._failures._lock:
         children = [fork.Process(target=child) for _ in range(2)]
         for each in children:
             each.start()
     parent = [tollgate.check("search").failure for _ in range(20)]
     for each in children:
         each.join(20)
+        each.kill()
         assert each.exitcode == 0
     assert [parent, results.get(), results.get()] == [[None] * 20] * 3
     assert server.connections.qsize() == 3
