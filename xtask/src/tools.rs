@@ -11,7 +11,6 @@ use crate::system;
 /// Files with exact versions and digests, so that only the reviewed files are installed, and their folders.
 const TOOLS: (&str, &str) = ("xtask/tools.txt", "tools");
 const PROXIES: (&str, &str) = ("xtask/proxies.txt", "proxies");
-const CLIENTS: (&str, &str) = ("clients/python/requirements.txt", "clients/python-suite");
 const PEERS: (&str, &str) = ("xtask/peers.txt", "peers");
 
 /// Returns the path of an installed tool. Installs the tools if they are missing or have changed.
@@ -29,12 +28,6 @@ pub(crate) fn envoy() -> Result<PathBuf> {
 /// Returns the path of Traefik. Installs the proxies if they are missing or have changed.
 pub(crate) fn traefik() -> Result<PathBuf> {
     Ok(install(PROXIES)?.join("bin/traefik"))
-}
-
-/// Returns the path of a Python that has what the Python package and its tests need, but not the package itself. Installs
-/// it if it is missing or has changed.
-pub(crate) fn python_of_clients() -> Result<PathBuf> {
-    Ok(install(CLIENTS)?.join("bin/python"))
 }
 
 /// Returns the path of a Python that has DuckDB. Installs the peers of the benches if they are missing or have changed.

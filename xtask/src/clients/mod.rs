@@ -64,6 +64,11 @@ impl SuiteRun {
     }
 }
 
+/// Returns the path of a Python that has the package for Python, and the frameworks of its tests. Installs them.
+pub(crate) fn python() -> Result<PathBuf> {
+    python::suite_python()
+}
+
 /// Installs what the client programs need, and what the suites need that will run.
 pub(crate) fn install() -> Result<CheckOutcome> {
     for package in &PACKAGES {

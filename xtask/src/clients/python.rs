@@ -32,6 +32,12 @@ pub(super) fn install_suite() -> Result<()> {
         .run()
 }
 
+/// Returns the path of a Python that has the package, and what its tests need.
+pub(super) fn suite_python() -> Result<PathBuf> {
+    install_suite()?;
+    Ok(suite_folder()?.join("bin/python"))
+}
+
 pub(super) fn suite() -> Result<Vec<CommandLine>> {
     let python = program(&suite_folder()?.join("bin/python"));
     let pytest = python.arguments(["-m", "pytest", "-p", "no:cacheprovider", "--quiet"]);

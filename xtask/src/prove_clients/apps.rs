@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::command::{CommandLine, command, program};
 use crate::service::{KilledProcess, free_address, until};
-use crate::{system, tools};
+use crate::{clients, system};
 
 use super::connection::AppConnection;
 
@@ -45,19 +45,23 @@ pub(super) const FRAMEWORKS: [Framework; 5] = [
     Framework { name: "gin", server: AppServer::Go("gin"), usual: "ulule/limiter" },
 ];
 
-impl Framework {
-    /// The name in results and files.
-    pub(super) fn short_name(&self) -> String {
-        self.name.replace('/', "")
-    }
+/// Returns a framework's name for results and files.
+pub(super) fn short_name(framework: &str) -> String {
+    framework.replace('/', "")
+}
 
+impl Framework {
     /// Installs what the app needs, or builds it, and returns the command without its address.
     pub(super) fn prepare(&self, folder: &Path) -> Result<PreparedApp<'_>> {
         let program = match self.server {
-            AppServer::Uvicorn(_) | AppServer::Gunicorn(_) => tools::python_of_clients()?,
+            AppServer::Uvicorn(_) | AppServer::Gunicorn(_) => clients::python()?,
             AppServer::Go(app) => build_go(app, folder)?,
         };
-        Ok(PreparedApp { framework: self, program, log: folder.join(format!("{}.log", self.short_name())) })
+        Ok(PreparedApp {
+            framework: self,
+            program,
+            log: folder.join(format!("{}.log", short_name(self.name))),
+        })
     }
 }
 
@@ -85,12 +89,11 @@ impl PreparedApp<'_> {
     /// Starts two processes that ask the service at this address, and waits until they answer.
     pub(super) fn start(&self, service: SocketAddr, redis: &str) -> Result<RunningApp> {
         let addresses = [free_address()?, free_address()?];
-        let python_path = std::env::current_dir()?.join("clients/python/src").display().to_string();
         let mut processes = Vec::new();
         for address in addresses {
             let line = self
                 .line(address)
-                .environment("PYTHONPATH", python_path.as_str())
+                .environment("PYTHONDONTWRITEBYTECODE", "1")
                 .environment("LISTEN", address.to_string())
                 .environment("TOLLGATE_URL", format!("http://{service}"))
                 .environment("REDIS_URL", redis);

@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::command::{command, target_directory};
 use crate::servers;
 
-use self::apps::{FRAMEWORKS, Framework};
+use self::apps::{FRAMEWORKS, Framework, short_name};
 use self::delay::SlowProxy;
 use self::exact::BurstResult;
 use self::faults::{FaultResult, ServiceFault};
@@ -81,11 +81,15 @@ impl ClientsProof {
         let binary = self.binary()?;
         let frameworks =
             FRAMEWORKS.iter().filter(|it| self.framework.as_deref().is_none_or(|name| name == it.name));
-        let mut reports = Vec::new();
+        let (mut reports, mut violations) = (Vec::new(), Vec::new());
         for framework in frameworks {
             let report = self.prove(framework, &binary, &folder);
             let report = report.with_context(|| format!("the proof of {}", framework.name))?;
-            report.print_results();
+            violations
+                .extend(report.violations().into_iter().map(|text| format!("{}: {text}", framework.name)));
+            if !self.json {
+                report.print_results();
+            }
             reports.push(report);
         }
         if self.json {
@@ -93,8 +97,8 @@ impl ClientsProof {
         } else {
             println!("\n{}", table::ClientsTable(&reports));
         }
-        let violations: usize = reports.iter().map(FrameworkReport::violations).sum();
-        ensure!(violations == 0, "{violations} violations");
+        violations.iter().for_each(|violation| eprintln!("violation: {violation}"));
+        ensure!(violations.is_empty(), "{} violations", violations.len());
         Ok(())
     }
 
@@ -149,23 +153,24 @@ impl ClientsProof {
 }
 
 impl FrameworkReport {
-    fn violations(&self) -> usize {
-        let exact = self.exact.as_ref().map_or(0, |exact| exact.violations.len());
-        let faults: usize = self.faults.iter().map(|fault| fault.violations.len()).sum();
-        exact + faults + usize::from(self.latency.as_ref().is_some_and(LatencyResult::is_over_bar))
+    fn violations(&self) -> Vec<String> {
+        let exact = self.exact.iter().flat_map(|exact| exact.violations.iter().cloned());
+        let faults = self
+            .faults
+            .iter()
+            .flat_map(|it| it.violations.iter().map(|text| format!("{}: {text}", it.fault)));
+        let over_bar = self.latency.iter().filter(|latency| latency.is_over_bar());
+        let latency = over_bar.map(|it| format!("the middleware adds {:.2} of a plain request", it.ratio));
+        exact.chain(faults).chain(latency).collect()
     }
 
-    /// Prints a line for each part, and one for each violation.
+    /// Prints a line for each part.
     fn print_results(&self) {
-        let name = format!("prove/clients/{}", self.framework.replace('/', ""));
-        let print_violations =
-            |violations: &[String]| violations.iter().for_each(|it| eprintln!("{name}: {it}"));
+        let name = format!("prove/clients/{}", short_name(self.framework));
         if let Some(BurstResult { rounds, exact, violations }) = &self.exact {
-            print_violations(violations);
             println!("RESULT {name}/exact bursts={rounds} exact={exact} violations={}", violations.len());
         }
         for it in &self.faults {
-            print_violations(&it.violations);
             println!(
                 "RESULT {name}/{} requests={} uncounted={} failures={} used={} slowest_ms={} stall_ms={} violations={}",
                 it.fault,
