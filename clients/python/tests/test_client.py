@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -12,12 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from both import Clients
 from conftest import StartPeer
 from servers import Service, answer, binary, read_request
 
-from tollgate_client import Decision, Tollgate
+from tollgate_client import AsyncTollgate, Decision, Tollgate
 
 Start = Callable[..., Service]
 
@@ -198,7 +200,8 @@ def test_a_hold_is_settled_at_its_cost(clients: Clients, service: Start) -> None
     reserved = tollgate.reserve("render", user="bob", cost=10)
     assert reserved.renew().status == "renewed"
     assert reserved.release().status == "settled"
-    assert reserved.renew().status == "ended"
+    # Whoever has settled is not told to stop the work.
+    assert (reserved.renew().status, reserved.lost) == ("ended", False)
     assert tollgate.peek("render", user="bob").used == 0
 
 
@@ -218,6 +221,34 @@ def test_release_on_error_gives_back(clients: Clients, service: Start) -> None:
     with tollgate.hold("r", cost=3, release_on_error=True):
         pass
     assert tollgate.peek("r").used == 3
+
+
+def test_a_scope_that_is_cancelled_settles_all_the_same(peer: StartPeer) -> None:
+    """anyio, and so Starlette, cancels each `await` of a scope again and again."""
+    settled: list[bytes] = []
+
+    def serve(connected: socket.socket) -> None:
+        # Settling takes a new connection, and so several turns of the loop.
+        request = read_request(connected)
+        if b"/v1/settle" in request:
+            settled.append(request)
+            connected.sendall(answer(b'{"status": "settled"}'))
+        else:
+            sealed = b'{"allowed": true, "hold": "sealed", "expires_after_ms": 60000}'
+            connected.sendall(answer(sealed, headers="Connection: close\r\n"))
+
+    async def run() -> None:
+        # Closing waits for the settlement.
+        async with AsyncTollgate(peer(serve).url, timeout=20) as tollgate:
+            with anyio.CancelScope() as scope:
+                async with tollgate.hold("render", cost=5, release_on_error=True):
+                    scope.cancel()
+                    await anyio.sleep(20)
+
+    asyncio.run(run())
+    assert [request.partition(b"\r\n\r\n")[2] for request in settled] == [
+        b'{"hold":"sealed","cost":0}'
+    ]
 
 
 def test_a_denied_hold_has_nothing_to_settle(clients: Clients, service: Start) -> None:

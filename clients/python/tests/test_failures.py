@@ -21,7 +21,7 @@ from both import Clients
 from conftest import Serve, StartPeer
 from servers import Service, answer, read_request, until
 
-from tollgate_client import AsyncTollgate, Tollgate, _resolver
+from tollgate_client import AsyncTollgate, Tollgate, _resolver, _streams
 
 Start = Callable[..., Service]
 ADMITTED = answer(b'{"allowed": true}')
@@ -300,6 +300,22 @@ def test_a_cancelled_call_gives_its_connection_back(peer: StartPeer) -> None:
             assert (await tollgate.check("search")).failure is None
 
     asyncio.run(run())
+
+
+def test_a_call_that_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
+    async def run() -> bool:
+        loop, ends = asyncio.get_running_loop(), time.monotonic() + 20
+        slots = _streams._Slots(1)
+        await slots.acquire(loop, ends)
+        waiting = asyncio.create_task(slots.acquire(loop, ends))
+        await asyncio.sleep(0)
+        slots.release()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        return await slots.acquire(loop, time.monotonic() + 1)
+
+    assert asyncio.run(run())
 
 
 def test_a_hold_is_repeated_with_its_id_at_most_twice(clients: Clients, peer: StartPeer) -> None:
