@@ -39,25 +39,40 @@ defmodule Processes do
 
   @patience 10_000
 
+  def folder, do: Path.join(System.tmp_dir!(), "tollgate-elixir-#{System.pid()}")
+
   def start_redis do
     port = free_port()
-    folder = Path.join(System.tmp_dir!(), "tollgate-elixir-#{System.pid()}")
-    File.mkdir_p!(folder)
-    start("redis-server", ~w(--port #{port} --save) ++ ["", "--dir", folder])
+    File.mkdir_p!(folder())
+    start("redis-server", ~w(--port #{port} --save) ++ ["", "--dir", folder()])
     until(fn -> match?({:ok, _}, :gen_tcp.connect('127.0.0.1', port, [])) end)
     "redis://127.0.0.1:#{port}"
   end
 
   def start_service(store, port \\ free_port()) do
-    binary =
-      System.get_env("TOLLGATE_BINARY", Path.expand("../../target/debug/tollgate", __DIR__))
-
-    unless File.exists?(binary), do: raise("build the service first, or set TOLLGATE_BINARY")
-
-    flags = ~w(serve --limit 1/1m --caller-quotas --store #{store} --admin-listen 127.0.0.1:0)
-    process = start(binary, flags ++ ["--listen", "127.0.0.1:#{port}"])
-    until(fn -> ready?(port) end)
+    process = start_service_at("127.0.0.1:#{port}", ["--store", store])
+    until(fn -> ready?({127, 0, 0, 1}, port) end)
     {"http://127.0.0.1:#{port}", process}
+  end
+
+  def start_service_with_token(folder) do
+    new = ~w(token new --name a --scope count --policy Limits --tokens #{folder}/tokens)
+    {_, 0} = System.cmd(binary(), new ++ ["--token-file", "#{folder}/token"])
+    path = "#{folder}/checks.sock"
+    process = start_service_at("unix:" <> path, ["--tokens", "#{folder}/tokens"])
+    until(fn -> ready?({:local, path}, 0) end)
+    {"unix:" <> path, File.read!("#{folder}/token") |> String.trim(), process}
+  end
+
+  defp start_service_at(address, flags) do
+    common = ~w(serve --limit 1/1m --caller-quotas --admin-listen 127.0.0.1:0 --listen #{address})
+    start(binary(), common ++ flags)
+  end
+
+  defp binary do
+    path = System.get_env("TOLLGATE_BINARY", Path.expand("../../target/debug/tollgate", __DIR__))
+    unless File.exists?(path), do: raise("build the service first, or set TOLLGATE_BINARY")
+    path
   end
 
   # Ends the program as soon as this script ends, however it does.
@@ -84,8 +99,8 @@ defmodule Processes do
     port
   end
 
-  defp ready?(port) do
-    with {:ok, socket} <- :gen_tcp.connect('127.0.0.1', port, [:binary, active: false]),
+  defp ready?(address, port) do
+    with {:ok, socket} <- :gen_tcp.connect(address, port, [:binary, active: false]),
          :ok <-
            :gen_tcp.send(socket, "GET /readyz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"),
          {:ok, "HTTP/1.1 200" <> _} <- :gen_tcp.recv(socket, 0, 1_000) do
@@ -184,6 +199,7 @@ defmodule Script do
 end
 
 ExUnit.start(timeout: 60_000)
+ExUnit.after_suite(fn _ -> File.rm_rf!(Processes.folder()) end)
 
 defmodule CountTest do
   use ExUnit.Case
@@ -354,6 +370,22 @@ defmodule OutageTest do
   import ExUnit.CaptureLog
 
   @hour 3_600_000
+
+  test "a token counts under the names of its principal, over a Unix socket" do
+    # The path of a socket has at most 107 bytes.
+    folder = Path.join(System.tmp_dir!(), "tollgate-token-#{System.pid()}")
+    File.mkdir_p!(folder)
+    on_exit(fn -> File.rm_rf!(folder) end)
+    {url, token, _} = Processes.start_service_with_token(folder)
+    start_supervised!({Limits, url: url, token: token, timeout: 10_000})
+    start_supervised!({OtherName, url: url, token: token, timeout: 10_000})
+    assert {:allow, 1} = Limits.hit("a", @hour, 5)
+    assert Limits.get("a", @hour) == 1
+    log = capture_log(fn -> assert {:allow, 0} = OtherName.hit("a", @hour, 5) end)
+    assert log =~ "status 403"
+    refute log =~ token
+    assert OtherName.failures() == %{refused: 1}
+  end
 
   test "the service is killed and started again" do
     store = Processes.start_redis()
