@@ -171,7 +171,8 @@ func TestDeniedReplacesTheAnswer(t *testing.T) {
 			http.Error(w, "slow down", status)
 		}))
 	answer := ask(limit(ok), "GET", "/")
-	if answer.Code != 429 || answer.Body.String() != "slow down\n" || answer.Header().Get("Retry-After") != "5" {
+	if answer.Code != 429 || answer.Body.String() != "slow down\n" || answer.Header().Get("Retry-After") != "5" ||
+		answer.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("got %d %s %v", answer.Code, answer.Body, answer.Header())
 	}
 }

@@ -170,10 +170,10 @@ func TestMain(m *testing.M) {
 
 // Two processes of an app ask two services, which count in one Redis.
 func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
-	redis := "redis://" + realservice.Redis(t)
+	redis := realservice.Redis(t)
 	var apps []string
 	for range 2 {
-		service := realservice.Start(t, "--limit", "20/1h", "--key", "user", "--store", redis)
+		service := realservice.StartOn(t, redis, "--limit", "20/1h", "--key", "user")
 		apps = append(apps, realservice.StartApp(t, service))
 	}
 	if admitted, denied := realservice.Load(t, 50, apps...); admitted != 20 || denied != 30 {

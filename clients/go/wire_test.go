@@ -87,6 +87,10 @@ const admitted = `{"allowed":true,"policy":"p","quota":"5/1m","limit":5,"used":1
 
 func client(t *testing.T, options tollgate.Options) *tollgate.Client {
 	t.Helper()
+	if options.Timeout == 0 {
+		// A busy machine may take longer than the default.
+		options.Timeout = 10 * time.Second
+	}
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}

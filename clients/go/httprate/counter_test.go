@@ -135,10 +135,10 @@ func TestMain(m *testing.M) {
 
 // Two processes of an app with chi ask two services, which count in one Redis.
 func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
-	redis := "redis://" + realservice.Redis(t)
+	redis := realservice.Redis(t)
 	var apps []string
 	for range 2 {
-		service := realservice.Start(t, "--limit", "20/1h", "--key", "user", "--store", redis)
+		service := realservice.StartOn(t, redis, "--limit", "20/1h", "--key", "user")
 		apps = append(apps, realservice.StartApp(t, service))
 	}
 	if admitted, denied := realservice.Load(t, 50, apps...); admitted != 20 || denied != 30 {
@@ -150,7 +150,7 @@ func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
 // the moment; the manual has what this test prints.
 func TestHttprateItselfOvershoots(t *testing.T) {
 	const processes, rounds = 8, 20
-	tg := serve(t, "--limit", "1/1s", "--store", "redis://"+realservice.Redis(t))
+	tg := serve(t, "--limit", "1/1s", "--store", "redis://"+realservice.Redis(t), "--store-timeout", "10s")
 	var handlers []http.Handler
 	for range processes {
 		router := chi.NewRouter()

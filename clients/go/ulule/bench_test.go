@@ -31,7 +31,7 @@ import (
 func BenchmarkMiddleware(b *testing.B) {
 	gin.SetMode(gin.ReleaseMode)
 	address := realservice.Redis(b)
-	service := realservice.Start(b, "--limit", "1000000000/1h", "--key", "ip", "--caller-quotas", "--store", "redis://"+address)
+	service := realservice.StartOn(b, address, "--limit", "1000000000/1h", "--key", "ip", "--caller-quotas")
 	tg, err := tollgate.New(tollgate.Options{URL: service.URL, Timeout: 10 * time.Second})
 	if err != nil {
 		b.Fatal(err)

@@ -44,7 +44,7 @@ func TestTheSuiteOfLimiter(t *testing.T) {
 		tests.TestStoreSequentialAccess(t, tollgateulule.NewStore(serve(t), "sequential"))
 	})
 	t.Run("sequential in Redis", func(t *testing.T) {
-		tests.TestStoreSequentialAccess(t, tollgateulule.NewStore(serve(t, "--store", "redis://"+realservice.Redis(t)), "sequential"))
+		tests.TestStoreSequentialAccess(t, tollgateulule.NewStore(serve(t, "--store", "redis://"+realservice.Redis(t), "--store-timeout", "10s"), "sequential"))
 	})
 	t.Run("concurrent in memory", func(t *testing.T) {
 		if testing.Short() {
@@ -114,10 +114,10 @@ func TestMain(m *testing.M) {
 
 // Two processes of an app, with the gin middleware of limiter, ask two services, which count in one Redis.
 func TestFiftyParallelRequestsToTwoProcessesAdmitTwenty(t *testing.T) {
-	redis := "redis://" + realservice.Redis(t)
+	redis := realservice.Redis(t)
 	var apps []string
 	for range 2 {
-		service := realservice.Start(t, "--limit", "1/1s", "--caller-quotas", "--store", redis)
+		service := realservice.StartOn(t, redis, "--limit", "1/1s", "--caller-quotas")
 		apps = append(apps, realservice.StartApp(t, service))
 	}
 	if admitted, denied := realservice.Load(t, 50, apps...); admitted != 20 || denied != 30 {

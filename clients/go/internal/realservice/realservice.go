@@ -31,6 +31,13 @@ func Start(t testing.TB, arguments ...string) *Service {
 	return StartAt(t, "127.0.0.1:0", arguments...)
 }
 
+// StartOn starts a service that counts in this Redis, and waits for it: a busy machine may take longer than the service
+// would, which then admits without counting.
+func StartOn(t testing.TB, redis string, arguments ...string) *Service {
+	t.Helper()
+	return Start(t, append(arguments, "--store", "redis://"+redis, "--store-timeout", "10s")...)
+}
+
 // StartAt starts a service with this address for checks.
 func StartAt(t testing.TB, listen string, arguments ...string) *Service {
 	t.Helper()
