@@ -41,6 +41,8 @@ class Decision:
     remaining: int | None = None
     reset_after: float | None = None
     """When nothing is used any more, if nothing is charged until then."""
+    next_after: float | None = None
+    """When the next unit comes back, of a quota that is no fixed window."""
     retry_after: float | None = None
     """How long to wait exactly. A denial without it is not helped by waiting."""
     reason: str | None = None

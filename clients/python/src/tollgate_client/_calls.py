@@ -272,6 +272,7 @@ def _decision(reply: Reply, body: dict[str, Any]) -> Decision:
         used=_figure(body, "used"),
         remaining=_figure(body, "remaining"),
         reset_after=_seconds(body, "reset_after_ms"),
+        next_after=_seconds(body, "next_after_ms"),
         retry_after=_seconds(body, "retry_after_ms"),
         reason=_text(body, "reason"),
         policy=_text(body, "policy"),

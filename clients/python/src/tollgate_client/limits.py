@@ -11,228 +11,29 @@ attribute `key`. Nothing is counted in this process.
 
 from __future__ import annotations
 
-import json
-import sys
-import time
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from limits.aio.storage import MovingWindowSupport as AsyncMovingWindowSupport
 from limits.aio.storage import SlidingWindowCounterSupport as AsyncSlidingWindowCounterSupport
 from limits.aio.storage import Storage as AsyncStorage
-from limits.errors import ConfigurationError, StorageError
-from limits.limits import GRANULARITIES
+from limits.errors import ConfigurationError
 from limits.storage import MovingWindowSupport, SlidingWindowCounterSupport, Storage
 
 from . import _calls
-from ._answers import Failure
 from ._async_client import AsyncTollgate
 from ._client import Tollgate
-from ._exchange import Reply, Request
+from ._exchange import Request
 from ._failures import NoAnswer
-from ._keys import attributes_of
+from ._limits_calls import Call, OnFailure, StorageCalls, Unanswered, storage_error, used_of
 
 __all__ = ["AsyncTollgateStorage", "TollgateStorage", "Unanswered"]
 
 T = TypeVar("T")
-OnFailure = Literal["raise", "open", "closed"]
-
-# A log of the service has 256 entries, and a window begins and ends within a step.
-_STEPS_OF_A_LOG = 255
 
 
-class Unanswered(Exception):
-    """There is no answer, or the service cannot reach its store.
-
-    It is the `storage_error` of the `StorageError` that the storages raise.
-    """
-
-    def __init__(self, failure: Failure, detail: str) -> None:
-        super().__init__(f"no answer of Tollgate: {failure}: {detail}")
-        self.failure = failure
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """The limit that the end of a key names: `.../AMOUNT/MULTIPLES/GRANULARITY`."""
-
-    key: str
-    amount: int
-    seconds: int
-
-    @classmethod
-    def of(cls, key: str) -> _Item:
-        """Raises `ValueError` if the key has another end; the message has no part of it."""
-        match key.rsplit("/", 3):
-            case [_, amount, multiples, unit] if amount.isdecimal() and multiples.isdecimal():
-                granularity = GRANULARITIES.get(unit)
-                if granularity is not None and int(multiples) > 0:
-                    seconds = granularity.GRANULARITY.seconds * int(multiples)
-                    return cls(key, int(amount), seconds)
-        raise ValueError(
-            "key: expected one of `RateLimitItem.key_for`, which ends in "
-            "/AMOUNT/MULTIPLES/GRANULARITY: another key does not tell its window"
-        )
-
-    @classmethod
-    def checked(cls, key: str, expiry: int, limit: int | None = None) -> _Item:
-        """Raises `ValueError` if the call and its key name different limits."""
-        item = cls.of(key)
-        if expiry != item.seconds:
-            raise ValueError(f"expiry: {expiry} s, but the key is of {item.seconds} s")
-        if limit is not None and limit != item.amount:
-            raise ValueError(f"limit: {limit}, but the key is of {item.amount}")
-        return item
-
-    @property
-    def window(self) -> str:
-        """The fixed window without its limit. It starts with a key's first request."""
-        return f"{self.seconds}s@first_hit"
-
-    @property
-    def fixed(self) -> str:
-        return f"{self.amount}/{self.window}"
-
-    @property
-    def log(self) -> str:
-        """The moving window. A log of more than 255 units has steps: a unit may then come
-        back up to a step late, and never early."""
-        quota = f"{self.amount}/{self.seconds}s~log"
-        if self.amount <= _STEPS_OF_A_LOG:
-            return quota
-        return f"{quota}:{-(-self.seconds * 1000 // _STEPS_OF_A_LOG)}ms"
-
-    @property
-    def sliding(self) -> str:
-        return f"{self.amount}/{self.seconds}s~sliding"
-
-
-@dataclass(frozen=True, slots=True)
-class _Call(Generic[T]):
-    """A request, what its answer means, and what stands for it without one."""
-
-    request: Request
-    read: Callable[[Reply], T]
-    open: T
-    closed: T
-
-
-class _Calls:
-    """What both storages ask, and how they are configured."""
-
-    def __init__(self, name: str, on_failure: OnFailure) -> None:
-        if on_failure not in ("raise", "open", "closed"):
-            raise ConfigurationError("on_failure: expected 'raise', 'open' or 'closed'")
-        self._name = name
-        self._on_failure = on_failure
-
-    def _incr(self, key: str, expiry: int, amount: int) -> _Call[int]:
-        item = _Item.checked(key, expiry)
-        request = self._count(item, window=item.window, cost=amount)
-        return _Call(request, _used, open=0, closed=sys.maxsize)
-
-    def _get(self, key: str) -> _Call[int]:
-        return _Call(self._get_request(key), _used, open=0, closed=sys.maxsize)
-
-    def _get_expiry(self, key: str) -> _Call[float]:
-        now = time.time()
-        return _Call(self._get_request(key), _expiry, open=now, closed=now)
-
-    def _check(self) -> Request:
-        return self._get_request("limiter-check/1/1/minute")
-
-    def _clear(self, key: str) -> Request:
-        item = _Item.of(key)
-        return self._count(item, quotas=[item.fixed, item.log], operation="reset")
-
-    def _acquire_entry(self, key: str, limit: int, expiry: int, amount: int) -> _Call[bool]:
-        item = _Item.checked(key, expiry, limit)
-        return self._acquire(item, item.log, amount)
-
-    def _get_moving_window(self, key: str, limit: int, expiry: int) -> _Call[tuple[float, int]]:
-        item = _Item.checked(key, expiry, limit)
-
-        def read(reply: Reply) -> tuple[float, int]:
-            used, next_after = _usage(reply)
-            # The oldest entry was made a window's length before it leaves.
-            return time.time() + next_after - (item.seconds if used else 0), used
-
-        request = self._ask_under("/v1/peek", item, item.log, 1)
-        now = time.time()
-        return _Call(request, read, open=(now, 0), closed=(now, item.amount))
-
-    def _acquire_sliding(self, key: str, limit: int, expiry: int, amount: int) -> _Call[bool]:
-        item = _Item.checked(key, expiry, limit)
-        return self._acquire(item, item.sliding, amount)
-
-    def _get_sliding_window(self, key: str, expiry: int) -> _Call[tuple[int, float, int, float]]:
-        item = _Item.checked(key, expiry)
-
-        def read(reply: Reply) -> tuple[int, float, int, float]:
-            used, next_after = _usage(reply)
-            # The service answers one count, which it has weighted already. The strategy
-            # takes the time modulo the window, and so a longer wait would look short.
-            return 0, 0.0, used, min(next_after, item.seconds - 0.001)
-
-        request = self._ask_under("/v1/peek", item, item.sliding, 1)
-        return _Call(request, read, open=(0, 0.0, 0, 0.0), closed=(0, 0.0, item.amount, 0.0))
-
-    def _clear_sliding_window(self, key: str, expiry: int) -> Request:
-        item = _Item.checked(key, expiry)
-        return self._count(item, quotas=[item.sliding], operation="reset")
-
-    def _acquire(self, item: _Item, quota: str, amount: int) -> _Call[bool]:
-        request = self._ask_under("/v1/check", item, quota, amount)
-        return _Call(request, _admitted, open=True, closed=False)
-
-    def _get_request(self, key: str) -> Request:
-        item = _Item.of(key)
-        return self._count(item, window=item.window, operation="get")
-
-    def _count(
-        self,
-        item: _Item,
-        *,
-        window: str | None = None,
-        quotas: Sequence[str] | None = None,
-        operation: _calls.Operation = "add",
-        cost: int = 1,
-    ) -> Request:
-        # Only these two operations have an answer while the store is down.
-        closed = operation in ("add", "get") and self._on_failure != "open"
-        return _calls.counted(
-            policy=self._name,
-            attributes=attributes_of(item.key),
-            more={},
-            window=window,
-            quotas=quotas,
-            operation=operation,
-            cost=cost,
-            used=None,
-            on_store_failure="closed" if closed else "open",
-        )
-
-    def _ask_under(self, path: str, item: _Item, quota: str, cost: int) -> Request:
-        body: dict[str, Any] = {
-            "attributes": attributes_of(item.key),
-            "policy": self._name,
-            "quotas": [quota],
-        }
-        if _calls.cost_of(cost) != 1:
-            body["cost"] = cost
-        return Request.build(path, body)
-
-    def _without_answer(self, call: _Call[T], failure: NoAnswer) -> T:
-        if self._on_failure == "raise":
-            raise _storage_error(failure) from None
-        # A service that is full denies, whatever its callers have said (rule 16).
-        is_open = self._on_failure == "open" and not failure.verdict
-        return call.open if is_open else call.closed
-
-
-class TollgateStorage(_Calls, Storage, MovingWindowSupport, SlidingWindowCounterSupport):
+class TollgateStorage(StorageCalls, Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     """A storage of `limits`: `tollgate://HOST:PORT`, `tollgates://` for TLS, or
     `tollgate+unix:///PATH`; `tollgate://` alone is the address in `TOLLGATE_URL`.
 
@@ -253,7 +54,7 @@ class TollgateStorage(_Calls, Storage, MovingWindowSupport, SlidingWindowCounter
         on_failure: OnFailure = "raise",
         **options: Any,
     ) -> None:
-        _Calls.__init__(self, name, on_failure)
+        StorageCalls.__init__(self, name, on_failure)
         Storage.__init__(self, uri, wrap_exceptions=wrap_exceptions)
         self._client = _made(Tollgate, uri, options)
         # Nobody closes a storage of `limits`, so this happens when the last one forgets it.
@@ -276,7 +77,7 @@ class TollgateStorage(_Calls, Storage, MovingWindowSupport, SlidingWindowCounter
     def check(self) -> bool:
         """Whether the service and its store answer."""
         try:
-            self._client._ask(self._check(), _used)
+            self._client._ask(self._check(), used_of)
         except NoAnswer:
             return False
         return True
@@ -305,7 +106,7 @@ class TollgateStorage(_Calls, Storage, MovingWindowSupport, SlidingWindowCounter
     def clear_sliding_window(self, key: str, expiry: int) -> None:
         self._do_or_raise(self._clear_sliding_window(key, expiry))
 
-    def _do(self, call: _Call[T]) -> T:
+    def _do(self, call: Call[T]) -> T:
         try:
             return self._client._ask(call.request, call.read)
         except NoAnswer as failure:
@@ -315,11 +116,11 @@ class TollgateStorage(_Calls, Storage, MovingWindowSupport, SlidingWindowCounter
         try:
             self._client._ask(request, _calls.count)
         except NoAnswer as failure:
-            raise _storage_error(failure) from None
+            raise storage_error(failure) from None
 
 
 class AsyncTollgateStorage(
-    _Calls, AsyncStorage, AsyncMovingWindowSupport, AsyncSlidingWindowCounterSupport
+    StorageCalls, AsyncStorage, AsyncMovingWindowSupport, AsyncSlidingWindowCounterSupport
 ):
     """`TollgateStorage` for `limits.aio`: the same addresses after `async+`."""
 
@@ -334,7 +135,7 @@ class AsyncTollgateStorage(
         on_failure: OnFailure = "raise",
         **options: Any,
     ) -> None:
-        _Calls.__init__(self, name, on_failure)
+        StorageCalls.__init__(self, name, on_failure)
         AsyncStorage.__init__(self, uri, wrap_exceptions=wrap_exceptions)
         self._client = _made(AsyncTollgate, uri, options)
 
@@ -355,7 +156,7 @@ class AsyncTollgateStorage(
     async def check(self) -> bool:
         """Whether the service and its store answer."""
         try:
-            await self._client._ask(self._check(), _used)
+            await self._client._ask(self._check(), used_of)
         except NoAnswer:
             return False
         return True
@@ -384,7 +185,7 @@ class AsyncTollgateStorage(
     async def clear_sliding_window(self, key: str, expiry: int) -> None:
         await self._do_or_raise(self._clear_sliding_window(key, expiry))
 
-    async def _do(self, call: _Call[T]) -> T:
+    async def _do(self, call: Call[T]) -> T:
         try:
             return await self._client._ask(call.request, call.read)
         except NoAnswer as failure:
@@ -394,7 +195,7 @@ class AsyncTollgateStorage(
         try:
             await self._client._ask(request, _calls.count)
         except NoAnswer as failure:
-            raise _storage_error(failure) from None
+            raise storage_error(failure) from None
 
 
 def _made(client: Callable[..., T], uri: str | None, options: dict[str, Any]) -> T:
@@ -412,42 +213,3 @@ def _url(uri: str | None) -> str | None:
     if scheme == "tollgate+unix":
         return f"unix:{rest}"
     return f"{'https' if scheme == 'tollgates' else 'http'}://{rest}"
-
-
-def _storage_error(failure: NoAnswer) -> StorageError:
-    return StorageError(Unanswered(failure.kind, failure.detail))
-
-
-def _used(reply: Reply) -> int:
-    count = _calls.count(reply)
-    if count.used is None:
-        raise _no_store()
-    return count.used
-
-
-def _expiry(reply: Reply) -> float:
-    count = _calls.count(reply)
-    if count.used is None:
-        raise _no_store()
-    # Relative, because the clock of the service need not be that of this host.
-    return time.time() + (count.reset_after or 0.0 if count.used else 0.0)
-
-
-def _admitted(reply: Reply) -> bool:
-    decision = _calls.decision(reply)
-    if decision.source == "fallback":
-        raise _no_store()
-    return decision.allowed
-
-
-def _usage(reply: Reply) -> tuple[int, float]:
-    """What is used, and the seconds until the next unit comes back."""
-    decision = _calls.decision(reply)
-    if decision.source == "fallback" or decision.used is None:
-        raise _no_store()
-    milliseconds = json.loads(reply.body).get("next_after_ms", 0)
-    return decision.used, milliseconds / 1000
-
-
-def _no_store() -> NoAnswer:
-    return NoAnswer(Failure.UNAVAILABLE, "the store of the service does not answer")
