@@ -174,7 +174,7 @@ fn logs_once_that_no_connection_can_be_accepted() {
 
 #[test]
 fn thousands_of_malformed_requests_are_refused_and_harm_nothing() {
-    let server = Server::start(&["--limit", "1000000/1d", "--key", "user"]);
+    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--caller-quotas"]);
     let mut random = Random(0x7011_6a7e);
     let (mut taken, mut refused) = (0, 0);
     let mut kept = server.connect();
@@ -240,6 +240,8 @@ impl Random {
             "/v1/check",
             "/v1/peek",
             "/v1/check/batch",
+            "/v1/count",
+            "/v1/count/batch",
             "/v1/refund",
             "/v1/reserve",
             "/v1/reserve/batch",
@@ -265,6 +267,9 @@ impl Random {
             "expires_after",
             "policy",
             "quota",
+            "quotas",
+            "window",
+            "operation",
             "start",
             "used",
             "user",
