@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use super::package::ClientProgram;
 use crate::command::{CommandLine, command, program, target_directory};
 use crate::system;
 
@@ -16,11 +17,11 @@ pub(super) fn install_driver() -> Result<()> {
 }
 
 /// Builds the client program.
-pub(super) fn driver() -> Result<CommandLine> {
+pub(super) fn drivers() -> Result<Vec<ClientProgram>> {
     let path = target_directory()?.join("clients/go-driver");
     let build = command("go build -o").argument(&path).argument("./internal/conformance");
     build.directory(FOLDER.into()).run()?;
-    Ok(program(&path))
+    Ok(vec![("go", program(&path))])
 }
 
 pub(super) fn install_suite() -> Result<()> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::package::ClientProgram;
 use crate::command::{CommandLine, command, target_directory};
 use crate::system;
 
@@ -28,8 +29,8 @@ pub(super) fn install_driver() -> Result<()> {
     command("npm run --silent build").directory(copy).run()
 }
 
-pub(super) fn driver() -> Result<CommandLine> {
-    Ok(command("node").argument(copy()?.join("test/conformance.mjs")))
+pub(super) fn drivers() -> Result<Vec<ClientProgram>> {
+    Ok(vec![("javascript", command("node").argument(copy()?.join("test/conformance.mjs")))])
 }
 
 pub(super) fn suite() -> Result<Vec<CommandLine>> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use super::package::ClientProgram;
 use crate::command::{CommandLine, command, program, target_directory};
 use crate::system;
 use crate::tools;
@@ -18,9 +19,10 @@ pub(super) fn install_driver() -> Result<()> {
     system::PYTHON.require()
 }
 
-pub(super) fn driver() -> Result<CommandLine> {
+pub(super) fn drivers() -> Result<Vec<ClientProgram>> {
     let python = command("python3 clients/python/tests/conformance.py");
-    Ok(without_traces(python).environment("PYTHONPATH", "clients/python/src"))
+    let python = without_traces(python).environment("PYTHONPATH", "clients/python/src");
+    Ok(vec![("python", python.clone()), ("python with asyncio", python.argument("--asyncio"))])
 }
 
 pub(super) fn install_suite() -> Result<()> {

@@ -1,0 +1,41 @@
+//! The list of packages.
+
+use super::package::ClientPackage;
+use super::{go, javascript, python};
+use crate::command::command;
+use crate::system;
+
+pub(super) const PACKAGES: [ClientPackage; 4] = [
+    ClientPackage {
+        name: "python",
+        folder: python::FOLDER,
+        install_driver: python::install_driver,
+        drivers: python::drivers,
+        install_suite: python::install_suite,
+        suite: python::suite,
+    },
+    ClientPackage {
+        name: "go",
+        folder: go::FOLDER,
+        install_driver: go::install_driver,
+        drivers: go::drivers,
+        install_suite: go::install_suite,
+        suite: go::suite,
+    },
+    ClientPackage {
+        name: "javascript",
+        folder: javascript::FOLDER,
+        install_driver: javascript::install_driver,
+        drivers: javascript::drivers,
+        install_suite: || Ok(()),
+        suite: javascript::suite,
+    },
+    ClientPackage {
+        name: "elixir",
+        folder: "examples/elixir",
+        install_driver: || Ok(()),
+        drivers: || Ok(Vec::new()),
+        install_suite: || system::ELIXIR.require(),
+        suite: || Ok(vec![command("elixir examples/elixir/test.exs")]),
+    },
+];
