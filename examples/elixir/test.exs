@@ -445,6 +445,7 @@ defmodule OutageTest do
     answers = [
       refused: Script.answer(404, "<html>"),
       refused: Script.answer(302, ""),
+      invalid: Script.answer(201, ~s({"allowed":true,"used":1})),
       refused: Script.answer(429, ~s({"status":429,"reason":"too_many_names","detail":"many"})),
       unavailable: Script.answer(503, ~s({"detail":"no store"})),
       invalid: Script.answer(200, "<html>"),
@@ -564,15 +565,21 @@ defmodule OutageTest do
 
   test "a request has the fields and headers of the contract, and no others" do
     path = Path.join(System.tmp_dir!(), "tollgate-elixir-#{System.pid()}.sock")
-    url = Script.start(self(), {:unix, path}, fn _ -> Script.counted() end)
+    on_exit(fn -> File.rm!(path) end)
+    counted = Script.counted(~s("allowed":true,"used":1,"window":{"start":0,"end":1}))
+    url = Script.start(self(), {:unix, path}, fn _ -> counted end)
     start_supervised!({Limits, url: url, token: "secret", timeout: 10_000})
     assert {:allow, 1} = Limits.hit("a\"é", 60_000, 5, 2)
-    File.rm!(path)
     assert_receive {:request, {head, body}}
 
     assert body ==
-             ~S({"policy":"Limits","attributes":{"key":"a\"é"},"quotas":["5/60000ms"],"cost":2,) <>
-               ~S("on_store_failure":"open"})
+             ~S({"policy":"Limits","attributes":{"key":"a\"é"},"quotas":["5/60000ms"],"cost":2})
+
+    assert Limits.inc("a", 1) == 1
+    assert_receive {:request, {_, inc}}
+
+    assert inc ==
+             ~S({"policy":"Limits","attributes":{"key":"a"},"window":"1ms","on_store_failure":"closed"})
 
     assert String.split(head, "\r\n") == [
              "POST /v1/count HTTP/1.1",
@@ -595,6 +602,12 @@ defmodule OptionsTest do
       url: "http://127.0.0.1:1/secret",
       url: "http://127.0.0.1:1?secret",
       url: "http://127.0.0.1:0",
+      url: "http://127.0.0.1:65536",
+      url: "http://127.0.0.1:http",
+      url: "http://127.0.0.1 :8080",
+      url: "http://",
+      url: "http://:8080",
+      url: "http://127.0.0.1:1/#secret",
       url: "127.0.0.1:8080",
       url: "unix:relative",
       url: nil,

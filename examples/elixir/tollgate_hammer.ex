@@ -55,6 +55,8 @@ defmodule Tollgate.Hammer do
   @max_limit 2 ** 40 - 1
   @max_cost 2 ** 32 - 1
   @max_scale 10 * 366 * 24 * 60 * 60 * 1000
+  # Fields that are left out.
+  @defaults [{"cost", 1}, {"on_store_failure", "open"}]
   # Longer keys are counted by their hash, because the service refuses long attributes.
   @max_key 512
 
@@ -186,12 +188,13 @@ defmodule Tollgate.Hammer do
   end
 
   defp count(config, key, fields) do
-    fields = [{"policy", config.name}, {"attributes", attributes(key)} | fields]
+    fields = [{"policy", config.name}, {"attributes", attributes(key)} | fields -- @defaults]
 
     case Connections.exchange(config, JSON.encode({fields})) do
       {:ok, 200, body} -> object(body)
       {:ok, status, body} when status >= 500 -> {:error, :unavailable, detail(status, body)}
-      {:ok, status, body} -> {:error, :refused, detail(status, body)}
+      {:ok, status, body} when status >= 300 -> {:error, :refused, detail(status, body)}
+      {:ok, status, _} -> {:error, :invalid, "status #{status}"}
       {:error, kind, detail} -> {:error, kind, detail}
     end
   end
@@ -377,11 +380,11 @@ defmodule Tollgate.Hammer.Connections do
   end
 
   defp address!(url) when is_binary(url) do
-    uri = URI.parse(url)
+    uri = parsed(url)
 
     unless uri.scheme in ["http", "https"] and uri.host not in [nil, ""] and
              uri.port in 1..65_535 and uri.path in [nil, "/"] and uri.userinfo == nil and
-             uri.query == nil and uri.fragment == nil and not (url =~ ~r/[^\x21-\x7e]/) do
+             uri.query == nil and uri.fragment == nil do
       # It is not shown, because it may contain a password.
       raise ArgumentError,
             ":url must be http://HOST:PORT, https://HOST:PORT or unix:/absolute/path, without a " <>
@@ -394,6 +397,14 @@ defmodule Tollgate.Hammer.Connections do
   end
 
   defp address!(_), do: raise(ArgumentError, ":url must be a string")
+
+  # Without a scheme if it is no URL.
+  defp parsed(url) do
+    case URI.new(url) do
+      {:ok, uri} -> uri
+      {:error, _} -> %URI{}
+    end
+  end
 
   # The process.
 
