@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import uvloop
+
 from tollgate_client import AsyncTollgate, Tollgate
 
 
@@ -56,7 +58,11 @@ class Clients:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.loop = asyncio.new_event_loop() if kind == "asyncio" else None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        if kind == "asyncio":
+            self.loop = asyncio.new_event_loop()
+        elif kind == "uvloop":
+            self.loop = uvloop.new_event_loop()
         self._made: list[Any] = []
 
     def __call__(self, url: str | None = None, **settings: Any) -> Any:

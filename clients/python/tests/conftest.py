@@ -15,7 +15,7 @@ Serve = Callable[[socket.socket], None]
 StartPeer = Callable[[Serve], Peer]
 
 
-@pytest.fixture(params=["threads", "asyncio"])
+@pytest.fixture(params=["threads", "asyncio", "uvloop"])
 def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
     made = Clients(request.param)
     yield made

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ._answer_parser import Reply
 from ._answers import Failure
@@ -224,8 +224,8 @@ class _Connection(asyncio.Protocol):
             self._transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Those of uvloop have no common class with those of asyncio.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None or self._answer.done():
