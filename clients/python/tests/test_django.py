@@ -16,6 +16,7 @@ from servers import Peer, Service, answer, read_request
 
 import tollgate_client.django
 from tollgate_client import Decision
+from tollgate_client.testing import Call, FakeAsyncTollgate, FakeTollgate
 
 Start = Callable[..., Service]
 POLICIES = """
@@ -54,7 +55,7 @@ def get_async(*paths: str, user: str = "alice") -> list[Any]:
         client = AsyncClient(raise_request_exception=False)
         answers = [await client.get(path, headers={"X-User": user}) for path in paths]
         await tollgate_client.django._async_client().close()
-        tollgate_client.django._async_client.cache_clear()
+        tollgate_client.django._own_async_client.cache_clear()
         return answers
 
     return asyncio.run(play())
@@ -161,6 +162,21 @@ def test_without_the_service_the_app_answers_as_configured(service: Start) -> No
         denied = get("/search")
     assert denied.status_code == 503
     assert "Retry-After" not in denied.headers
+
+
+def test_an_app_is_tested_without_a_service() -> None:
+    fake, fake_async = FakeTollgate(), FakeAsyncTollgate()
+    fake.deny("search", retry_after=30, times=1)
+    fake_async.deny("search", retry_after=40, times=1)
+    with override_settings(TOLLGATE_CLIENT=fake, TOLLGATE_ASYNC_CLIENT=fake_async):
+        denied = [get("/search"), get_async("/async")[0]]
+        assert statuses([get("/search")]) == [200]
+    assert statuses(denied) == [429, 429]
+    assert [each.headers["Retry-After"] for each in denied] == ["30", "40"]
+    assert fake.calls[-1] == Call("check", "search", {"key": "alice"}, 1)
+    assert [call.name for call in fake_async.calls] == ["/async", "search"]
+    with override_settings(TOLLGATE_CLIENT=fake_async), pytest.raises(ImproperlyConfigured):
+        Client().get("/ip")
 
 
 def test_trace_context_and_key_are_sent_and_no_path(peer: Callable[..., Peer]) -> None:

@@ -11,6 +11,7 @@ from servers import Peer, Service, answer, read_request
 
 from tollgate_client import Tollgate
 from tollgate_client.flask import Denied, FlaskTollgate
+from tollgate_client.testing import Call, FakeTollgate
 
 Start = Callable[..., Service]
 PATIENT = {"timeout": 20.0}
@@ -169,6 +170,17 @@ def test_without_the_service_the_app_answers_as_configured(service: Start) -> No
     assert denied.status_code == 503
     assert "Retry-After" not in denied.headers
     assert denied.headers["Cache-Control"] == "no-store"
+
+
+def test_an_app_is_tested_without_a_service() -> None:
+    app, fake = flask.Flask(__name__), FakeTollgate()
+    tollgate = FlaskTollgate(app, fake)
+    app.add_url_rule("/search", view_func=tollgate.limit("search", by=user)(lambda: "found"))
+    fake.deny("search", retry_after=30, times=1)
+    denied = get(app, "/search")
+    assert (denied.status_code, denied.headers["Retry-After"]) == (429, "30")
+    assert get(app, "/search").status_code == 200
+    assert fake.calls == [Call("check", "search", {"key": "alice"}, 1)] * 2
 
 
 def test_trace_context_and_key_are_sent_and_no_path(peer: Callable[..., Peer]) -> None:

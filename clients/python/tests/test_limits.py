@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -91,6 +92,21 @@ def test_parallel_hits_pass_no_limit(storage: TollgateStorage, strategy: str) ->
     with concurrent.futures.ThreadPoolExecutor(50) as threads:
         admitted = list(threads.map(lambda _: limiter.hit(limit, user), range(50)))
     assert admitted.count(True) == 20
+
+
+def test_a_unix_socket_is_an_address(service: Start) -> None:
+    async def play(uri: str) -> None:
+        storage = storage_from_string(f"async+{uri}", **PATIENT)
+        assert isinstance(storage, AsyncTollgateStorage)
+        assert await storage.get(FIVE.key_for("a")) == 1
+        await storage._client.close()
+
+    # Paths of sockets are short; those of `tmp_path` may not be.
+    with tempfile.TemporaryDirectory() as folder:
+        service(*CALLER_QUOTAS, listen=f"unix:{folder}/tollgate.sock")
+        uri = f"tollgate+unix://{folder}/tollgate.sock"
+        assert FixedWindowRateLimiter(storage_from_string(uri, **PATIENT)).hit(FIVE, "a")
+        asyncio.run(play(uri))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

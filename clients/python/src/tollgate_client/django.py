@@ -4,9 +4,8 @@
     def search(request): ...
 
 `settings.py` has the arguments of the client: `TOLLGATE_URL`, `TOLLGATE_TOKEN`,
-`TOLLGATE_TIMEOUT`, `TOLLGATE_ON_FAILURE`, `TOLLGATE_NAMES` and `TOLLGATE_MAX_CONNECTIONS`;
-and `TOLLGATE_BY`, `TOLLGATE_NAME`, `TOLLGATE_HEADERS` and `TOLLGATE_DENIED`, which the
-README describes.
+`TOLLGATE_TIMEOUT`, `TOLLGATE_ON_FAILURE`, `TOLLGATE_NAMES` and `TOLLGATE_MAX_CONNECTIONS`.
+The README describes them and the other settings.
 """
 
 from __future__ import annotations
@@ -42,7 +41,14 @@ T = TypeVar("T")
 View = TypeVar("View", bound=Callable[..., Any])
 
 # Settings that are no arguments of the client.
-_OTHERS = ("TOLLGATE_BY", "TOLLGATE_DENIED", "TOLLGATE_HEADERS", "TOLLGATE_NAME")
+_OTHERS = (
+    "TOLLGATE_ASYNC_CLIENT",
+    "TOLLGATE_BY",
+    "TOLLGATE_CLIENT",
+    "TOLLGATE_DENIED",
+    "TOLLGATE_HEADERS",
+    "TOLLGATE_NAME",
+)
 
 
 def client_address(request: HttpRequest) -> Attributes:
@@ -219,14 +225,29 @@ def _function(setting: str) -> Callable[..., Any] | None:
     return cast("Callable[..., Any] | None", function)
 
 
-@functools.cache
 def _client() -> Tollgate:
+    return _given("TOLLGATE_CLIENT", Tollgate) or _own_client()
+
+
+def _async_client() -> AsyncTollgate:
+    return _given("TOLLGATE_ASYNC_CLIENT", AsyncTollgate) or _own_async_client()
+
+
+@functools.cache
+def _own_client() -> Tollgate:
     return _made(Tollgate)
 
 
 @functools.cache
-def _async_client() -> AsyncTollgate:
+def _own_async_client() -> AsyncTollgate:
     return _made(AsyncTollgate)
+
+
+def _given(setting: str, client: type[T]) -> T | None:
+    given = getattr(settings, setting, None)
+    if given is not None and not isinstance(given, client):
+        raise ImproperlyConfigured(f"{setting}: expected a client, {client.__name__}")
+    return given
 
 
 def _made(client: Callable[..., T]) -> T:
@@ -244,10 +265,10 @@ def _arguments() -> dict[str, Any]:
 def _forget_clients(*, setting: str, **_: Any) -> None:
     """Makes new clients when a test overrides a setting."""
     if setting.startswith("TOLLGATE_"):
-        if _client.cache_info().currsize:
-            _client().close()
-        _client.cache_clear()
-        _async_client.cache_clear()
+        if _own_client.cache_info().currsize:
+            _own_client().close()
+        _own_client.cache_clear()
+        _own_async_client.cache_clear()
 
 
 setting_changed.connect(_forget_clients)
