@@ -71,7 +71,7 @@ enum Task {
         #[arg(value_name = "INDEX")]
         index: usize,
     },
-    /// Run the test suites of the clients whole
+    /// Run the test suites of the clients
     Clients(clients::SuiteRun),
     /// Play the contract of clients, docs/clients.md, against a client program
     Conformance(conformance::ConformanceRun),
