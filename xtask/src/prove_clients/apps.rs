@@ -1,11 +1,13 @@
 //! The frameworks, and the two processes of an app that each proof starts.
 //!
-//! An app takes its address, that of the service and that of Redis from its environment. It answers `/limited` under
-//! the limit of the service, `/free` without one, `/bare` after a plain request to the service by the same HTTP library,
-//! `/usual` under the framework's usual limiter on the same Redis, and `/failures` with the client's counts.
+//! An app takes its address, that of the service, that of Redis and the timeout of its client from its environment. It
+//! answers `/limited` under the limit of the service, `/free` without one, `/bare` after a plain request to the service by
+//! the same HTTP library, `/usual` under the framework's usual limiter on the same Redis, `/adapter` under a limiter of
+//! others that counts 20 an hour in the service, and `/failures` with the client's counts.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -25,6 +27,8 @@ pub(super) struct Framework {
     server: AppServer,
     /// The limiter that `/usual` has.
     pub(super) usual: &'static str,
+    /// The limiter that counts in the service under `/adapter`, if there is one that counts in one step.
+    pub(super) adapter: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -38,11 +42,31 @@ enum AppServer {
 }
 
 pub(super) const FRAMEWORKS: [Framework; 5] = [
-    Framework { name: "fastapi", server: AppServer::Uvicorn("fastapi_app:app"), usual: "slowapi" },
-    Framework { name: "flask", server: AppServer::Gunicorn("flask_app:app"), usual: "Flask-Limiter" },
-    Framework { name: "django", server: AppServer::Gunicorn("django_app:app"), usual: "django-ratelimit" },
-    Framework { name: "net/http", server: AppServer::Go("nethttp"), usual: "httprate-redis" },
-    Framework { name: "gin", server: AppServer::Go("gin"), usual: "ulule/limiter" },
+    Framework {
+        name: "fastapi",
+        server: AppServer::Uvicorn("fastapi_app:app"),
+        usual: "slowapi",
+        adapter: Some("slowapi"),
+    },
+    Framework {
+        name: "flask",
+        server: AppServer::Gunicorn("flask_app:app"),
+        usual: "Flask-Limiter",
+        adapter: Some("Flask-Limiter"),
+    },
+    Framework {
+        name: "django",
+        server: AppServer::Gunicorn("django_app:app"),
+        usual: "django-ratelimit",
+        adapter: None,
+    },
+    Framework { name: "net/http", server: AppServer::Go("nethttp"), usual: "httprate-redis", adapter: None },
+    Framework {
+        name: "gin",
+        server: AppServer::Go("gin"),
+        usual: "ulule/limiter",
+        adapter: Some("ulule/limiter"),
+    },
 ];
 
 /// Returns a framework's name for results and files.
@@ -87,7 +111,7 @@ pub(super) struct PreparedApp<'a> {
 
 impl PreparedApp<'_> {
     /// Starts two processes that ask the service at this address, and waits until they answer.
-    pub(super) fn start(&self, service: SocketAddr, redis: &str) -> Result<RunningApp> {
+    pub(super) fn start(&self, service: SocketAddr, redis: &str, timeout: Duration) -> Result<RunningApp> {
         let addresses = [free_address()?, free_address()?];
         let mut processes = Vec::new();
         for address in addresses {
@@ -96,12 +120,13 @@ impl PreparedApp<'_> {
                 .environment("PYTHONDONTWRITEBYTECODE", "1")
                 .environment("LISTEN", address.to_string())
                 .environment("TOLLGATE_URL", format!("http://{service}"))
-                .environment("REDIS_URL", redis);
+                .environment("REDIS_URL", redis)
+                .environment("TIMEOUT", timeout.as_secs_f64().to_string());
             let mut process = KilledProcess(line.spawn_into(&self.log)?);
             let mut has_ended = false;
             until("an app answers", || {
                 has_ended = matches!(process.0.try_wait(), Ok(Some(_)));
-                has_ended || AppConnection::new(address).get("/free", "").is_ok()
+                has_ended || AppConnection::new(address).get("/free", "").is_ok_and(|it| it.status == 200)
             })?;
             ensure!(!has_ended, "an app ended by itself, see {}: {line}", self.log.display());
             processes.push(process);

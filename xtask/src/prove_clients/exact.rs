@@ -2,6 +2,7 @@
 
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -11,6 +12,10 @@ use super::connection::AppAnswer;
 use super::served::AskedService;
 
 pub(super) const LIMIT: u32 = 20;
+
+/// The timeout of the apps' clients: a busy machine is no failure of the service.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+
 const CLIENTS: usize = 50;
 
 #[derive(Debug, Serialize)]
@@ -22,8 +27,44 @@ pub(super) struct BurstResult {
     pub(super) violations: Vec<String>,
 }
 
-/// Each round has a user of its own, and every connection is open before it.
+/// Sends the bursts to `/limited`, whose answers and counts must be right in every respect.
 pub(super) fn prove(app: &RunningApp, service: &AskedService, rounds: u32) -> Result<BurstResult> {
+    let mut result = BurstResult { rounds, exact: 0, violations: Vec::new() };
+    for (round, answers) in (0..rounds).zip(bursts(app, "/limited", rounds)?) {
+        let mut wrong: Vec<_> = answers.iter().filter_map(fault).collect();
+        let used = service.used(&user(round))?;
+        if used != u64::from(LIMIT) {
+            wrong.push(format!("{used} used"));
+        }
+        result.add(round, &answers, wrong);
+    }
+    Ok(result)
+}
+
+/// Sends the bursts to `/adapter`, under a limiter of others that counts in the service.
+pub(super) fn prove_adapter(app: &RunningApp, rounds: u32) -> Result<BurstResult> {
+    let mut result = BurstResult { rounds, exact: 0, violations: Vec::new() };
+    for (round, answers) in (0..rounds).zip(bursts(app, "/adapter", rounds)?) {
+        let others = answers.iter().filter(|answer| ![200, 429].contains(&answer.status));
+        let wrong = others.map(|answer| format!("status {}", answer.status)).collect();
+        result.add(round, &answers, wrong);
+    }
+    Ok(result)
+}
+
+impl BurstResult {
+    fn add(&mut self, round: u32, answers: &[AppAnswer], mut wrong: Vec<String>) {
+        let admitted = answers.iter().filter(|answer| answer.status == 200).count();
+        if admitted != LIMIT as usize || answers.len() != CLIENTS {
+            wrong.push(format!("{admitted} of {} admitted", answers.len()));
+        }
+        self.exact += u32::from(wrong.is_empty());
+        self.violations.extend(wrong.into_iter().map(|fault| format!("burst {}: {fault}", round + 1)));
+    }
+}
+
+/// Returns the answers of each burst. Each has a user of its own, and every connection is open before it.
+fn bursts(app: &RunningApp, path: &str, rounds: u32) -> Result<Vec<Vec<AppAnswer>>> {
     let answers = Mutex::new((0..rounds).map(|_| Vec::new()).collect::<Vec<Vec<AppAnswer>>>());
     let start = Barrier::new(CLIENTS);
     thread::scope(|scope| {
@@ -36,7 +77,7 @@ pub(super) fn prove(app: &RunningApp, service: &AskedService, rounds: u32) -> Re
                         let connected = connection.connect();
                         start.wait();
                         // After the barrier, so that nobody waits for a client that is gone.
-                        let answer = connected.and_then(|()| connection.get("/limited", &user(round)));
+                        let answer = connected.and_then(|()| connection.get(path, &user(round)));
                         let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
                         if let (Ok(answer), Some(answers)) = (answer, answers.get_mut(round as usize)) {
                             answers.push(answer);
@@ -49,19 +90,7 @@ pub(super) fn prove(app: &RunningApp, service: &AskedService, rounds: u32) -> Re
         ensure!(panicked == 0, "a client panicked");
         Ok(())
     })?;
-    let mut result = BurstResult { rounds, exact: 0, violations: Vec::new() };
-    let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (round, answers) in (0..rounds).zip(answers) {
-        let mut wrong: Vec<_> = answers.iter().filter_map(fault).collect();
-        let admitted = answers.iter().filter(|answer| answer.status == 200).count();
-        let used = service.used(&user(round))?;
-        if admitted != LIMIT as usize || used != u64::from(LIMIT) || answers.len() != CLIENTS {
-            wrong.push(format!("{admitted} of {} admitted, {used} used", answers.len()));
-        }
-        result.exact += u32::from(wrong.is_empty());
-        result.violations.extend(wrong.into_iter().map(|fault| format!("round {}: {fault}", round + 1)));
-    }
-    Ok(result)
+    Ok(answers.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn user(round: u32) -> String {

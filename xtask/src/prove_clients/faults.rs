@@ -19,7 +19,7 @@ use super::stalls::StallMeter;
 pub(super) const LIMIT: u32 = 1_000_000_000;
 
 /// The timeout of the apps' clients, as it is by default.
-const TIMEOUT: Duration = Duration::from_millis(250);
+pub(super) const TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What an answer may take besides: the app's own work on a busy machine.
 const MARGIN: Duration = Duration::from_millis(250);

@@ -66,6 +66,9 @@ struct FrameworkReport {
     framework: &'static str,
     usual: &'static str,
     exact: Option<BurstResult>,
+    /// The limiter of others that counts in the service.
+    adapter: Option<&'static str>,
+    adapter_exact: Option<BurstResult>,
     faults: Vec<FaultResult>,
     latency: Option<LatencyResult>,
 }
@@ -122,14 +125,19 @@ impl ClientsProof {
             framework: framework.name,
             usual: framework.usual,
             exact: None,
+            adapter: framework.adapter,
+            adapter_exact: None,
             faults: Vec::new(),
             latency: None,
         };
         if self.has(ProofPart::Exact) {
             eprintln!("=== {}: {} bursts", framework.name, self.bursts);
             let service = AskedService::start(binary, folder, &redis, exact::LIMIT)?;
-            let app = prepared.start(service.address, &redis.url())?;
+            let app = prepared.start(service.address, &redis.url(), exact::TIMEOUT)?;
             report.exact = Some(exact::prove(&app, &service, self.bursts)?);
+            if framework.adapter.is_some() {
+                report.adapter_exact = Some(exact::prove_adapter(&app, self.bursts)?);
+            }
         }
         if self.has(ProofPart::Faults) {
             for fault in ServiceFault::ALL {
@@ -137,14 +145,14 @@ impl ClientsProof {
                 let mut service = AskedService::start(binary, folder, &redis, faults::LIMIT)?;
                 let proxy = SlowProxy::start(service.address)?;
                 let address = if fault == ServiceFault::Slow { proxy.address } else { service.address };
-                let app = prepared.start(address, &redis.url())?;
+                let app = prepared.start(address, &redis.url(), faults::TIMEOUT)?;
                 report.faults.push(faults::prove(&app, &mut service, &proxy, fault)?);
             }
         }
         if self.has(ProofPart::Latency) {
             eprintln!("=== {}: latency", framework.name);
             let service = AskedService::start(binary, folder, &redis, faults::LIMIT)?;
-            let app = prepared.start(service.address, &redis.url())?;
+            let app = prepared.start(service.address, &redis.url(), faults::TIMEOUT)?;
             report.latency =
                 Some(latency::measure(&app, Effort { rounds: self.rounds, requests: REQUESTS })?);
         }
@@ -155,20 +163,27 @@ impl ClientsProof {
 impl FrameworkReport {
     fn violations(&self) -> Vec<String> {
         let exact = self.exact.iter().flat_map(|exact| exact.violations.iter().cloned());
+        let adapter = self.adapter_exact.iter().flat_map(|exact| exact.violations.iter());
+        let adapter = adapter.map(|text| format!("{}: {text}", self.adapter.unwrap_or_default()));
         let faults = self
             .faults
             .iter()
             .flat_map(|it| it.violations.iter().map(|text| format!("{}: {text}", it.fault)));
         let over_bar = self.latency.iter().filter(|latency| latency.is_over_bar());
         let latency = over_bar.map(|it| format!("the middleware adds {:.2} of a plain request", it.ratio));
-        exact.chain(faults).chain(latency).collect()
+        exact.chain(adapter).chain(faults).chain(latency).collect()
     }
 
     /// Prints a line for each part.
     fn print_results(&self) {
         let name = format!("prove/clients/{}", short_name(self.framework));
-        if let Some(BurstResult { rounds, exact, violations }) = &self.exact {
-            println!("RESULT {name}/exact bursts={rounds} exact={exact} violations={}", violations.len());
+        for (part, bursts) in [("exact", &self.exact), ("adapter", &self.adapter_exact)] {
+            if let Some(BurstResult { rounds, exact, violations }) = bursts {
+                println!(
+                    "RESULT {name}/{part} bursts={rounds} exact={exact} violations={}",
+                    violations.len()
+                );
+            }
         }
         for it in &self.faults {
             println!(

@@ -11,9 +11,17 @@ impl fmt::Display for ClientsTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.iter().any(|report| report.exact.is_some()) {
             writeln!(f, "50 parallel requests against a limit of 20, two processes")?;
-            for (report, exact) in self.0.iter().filter_map(|it| Some((it, it.exact.as_ref()?))) {
-                let (name, rounds) = (report.framework, exact.rounds);
-                writeln!(f, "  {name:<10} {} of {rounds} bursts admitted exactly 20", exact.exact)?;
+            for report in self.0 {
+                let bursts = [
+                    ("Tollgate", &report.exact),
+                    (report.adapter.unwrap_or_default(), &report.adapter_exact),
+                ];
+                for (limiter, bursts) in
+                    bursts.into_iter().filter_map(|(limiter, it)| Some((limiter, it.as_ref()?)))
+                {
+                    let (name, rounds, exact) = (report.framework, bursts.rounds, bursts.exact);
+                    writeln!(f, "  {name:<10} {limiter:<14} {exact} of {rounds} bursts admitted exactly 20")?;
+                }
             }
         }
         if self.0.iter().any(|report| !report.faults.is_empty()) {

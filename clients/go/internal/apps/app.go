@@ -10,6 +10,8 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,7 +20,11 @@ import (
 
 // Client returns the client of an app.
 func Client() *tollgate.Client {
-	client, err := tollgate.New(tollgate.Options{})
+	seconds, err := strconv.ParseFloat(os.Getenv("TIMEOUT"), 64)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := tollgate.New(tollgate.Options{Timeout: time.Duration(seconds * float64(time.Second))})
 	if err != nil {
 		log.Fatal(err)
 	}

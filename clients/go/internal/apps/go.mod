@@ -9,6 +9,7 @@ require (
 	github.com/redis/go-redis/v9 v9.7.3
 	github.com/tollgate-rs/tollgate/clients/go v0.1.0
 	github.com/tollgate-rs/tollgate/clients/go/gin v0.1.0
+	github.com/tollgate-rs/tollgate/clients/go/ulule v0.1.0
 	github.com/ulule/limiter/v3 v3.11.2
 )
 
@@ -49,4 +50,5 @@ require (
 replace (
 	github.com/tollgate-rs/tollgate/clients/go => ../..
 	github.com/tollgate-rs/tollgate/clients/go/gin => ../../gin
+	github.com/tollgate-rs/tollgate/clients/go/ulule => ../../ulule
 )

@@ -14,6 +14,7 @@ settings.configure(
     ROOT_URLCONF=__name__,
     SECRET_KEY="a test",
     TOLLGATE_HEADERS=True,
+    TOLLGATE_TIMEOUT=float(os.environ["TIMEOUT"]),
     CACHES={
         "default": {
             "BACKEND": "django.core.cache.backends.redis.RedisCache",

@@ -5,14 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
+import tollgate_client.limits  # noqa: F401, registers the storage
 from bare import AsyncBareClient
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request, Response
 from slowapi import Limiter
 from slowapi.errors import RateLimitExceeded
 from tollgate_client import AsyncTollgate
 from tollgate_client.fastapi import install, rate_limit
 
-tollgate = AsyncTollgate()
+timeout = float(os.environ["TIMEOUT"])
+tollgate = AsyncTollgate(timeout=timeout)
 bare_client = AsyncBareClient(os.environ["TOLLGATE_URL"])
 
 
@@ -38,11 +40,14 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
 app = FastAPI(lifespan=lifespan)
 install(app, tollgate, headers=True)
 app.state.limiter = slow = Limiter(key_func=user_of, storage_uri=os.environ["REDIS_URL"])
+adapter = Limiter(
+    key_func=user_of, storage_uri="tollgate://", storage_options={"timeout": timeout}
+)
 
 
 @app.exception_handler(RateLimitExceeded)
-async def denied(_: Request, __: RateLimitExceeded) -> None:
-    raise AssertionError("nobody reaches this limit")
+async def denied(_: Request, __: RateLimitExceeded) -> Response:
+    return Response(status_code=429)
 
 
 @app.get("/free")
@@ -63,6 +68,12 @@ async def bare() -> dict[str, bool]:
 @app.get("/usual")
 @slow.limit("1000000000/hour")
 async def usual(request: Request) -> dict[str, bool]:
+    return {"ok": True}
+
+
+@app.get("/adapter")
+@adapter.limit("20/hour")
+async def adapted(request: Request) -> dict[str, bool]:
     return {"ok": True}
 
 

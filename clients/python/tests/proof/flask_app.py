@@ -2,6 +2,7 @@
 
 import os
 
+import tollgate_client.limits  # noqa: F401, registers the storage
 from bare import BareClient
 from flask import Flask, request
 from flask_limiter import Limiter
@@ -9,7 +10,8 @@ from tollgate_client import Tollgate
 from tollgate_client.flask import FlaskTollgate
 
 app = Flask(__name__)
-client = Tollgate()
+timeout = float(os.environ["TIMEOUT"])
+client = Tollgate(timeout=timeout)
 bare_client = BareClient(os.environ["TOLLGATE_URL"])
 
 
@@ -19,6 +21,9 @@ def user_of() -> str:
 
 tollgate = FlaskTollgate(app, client, headers=True)
 limiter = Limiter(user_of, app=app, storage_uri=os.environ["REDIS_URL"])
+adapter = Limiter(
+    user_of, app=app, storage_uri="tollgate://", storage_options={"timeout": timeout}
+)
 
 
 @app.get("/free")
@@ -41,6 +46,12 @@ def bare() -> dict[str, bool]:
 @app.get("/usual")
 @limiter.limit("1000000000/hour")
 def usual() -> dict[str, bool]:
+    return {"ok": True}
+
+
+@app.get("/adapter")
+@adapter.limit("20/hour")
+def adapted() -> dict[str, bool]:
     return {"ok": True}
 
 

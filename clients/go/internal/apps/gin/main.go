@@ -14,6 +14,7 @@ import (
 	tollgate "github.com/tollgate-rs/tollgate/clients/go"
 	tollgategin "github.com/tollgate-rs/tollgate/clients/go/gin"
 	"github.com/tollgate-rs/tollgate/clients/go/internal/apps"
+	tollgateulule "github.com/tollgate-rs/tollgate/clients/go/ulule"
 )
 
 func main() {
@@ -27,6 +28,9 @@ func main() {
 	user := func(c *gin.Context) string { return c.GetHeader("X-User") }
 	usual := middleware.NewMiddleware(limiter.New(store, rate), middleware.WithKeyGetter(user))
 
+	twenty := limiter.Rate{Period: time.Hour, Limit: 20}
+	adapter := middleware.NewMiddleware(limiter.New(tollgateulule.NewStore(client, "adapter"), twenty), middleware.WithKeyGetter(user))
+
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()
 	ok := func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"ok": true}) }
@@ -34,6 +38,7 @@ func main() {
 	router.GET("/limited", limit, ok)
 	router.GET("/bare", gin.WrapH(apps.Bare()))
 	router.GET("/usual", usual, ok)
+	router.GET("/adapter", adapter, ok)
 	router.GET("/failures", gin.WrapH(apps.Failures(client)))
 	apps.Serve(router)
 }
