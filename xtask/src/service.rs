@@ -1,7 +1,9 @@
 //! A running service on free ports, which stops on drop.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Child;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -83,8 +85,16 @@ impl Drop for KilledProcess {
     }
 }
 
-/// Returns an address that was free a moment ago.
+/// The ports that this process was given. The system may give a port again as soon as nobody listens there.
+static GIVEN_PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Returns an address that was free a moment ago, another one in each call.
 pub(crate) fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    Ok(listener.local_addr()?)
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+        let address = listener.local_addr()?;
+        if GIVEN_PORTS.lock().unwrap_or_else(PoisonError::into_inner).insert(address.port()) {
+            return Ok(address);
+        }
+    }
 }
