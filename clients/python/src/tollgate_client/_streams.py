@@ -220,7 +220,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is None:
             return
         # A loop that is not asyncio's own may give less than a socket.
-        with contextlib.suppress(OSError, AttributeError, NotImplementedError):
+        with contextlib.suppress(OSError, AttributeError, NotImplementedError, TypeError):
             self._transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
