@@ -3,10 +3,11 @@
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -52,13 +53,20 @@ impl Place {
     }
 }
 
-/// Returns the exit status and the error of a service that does not start.
+/// Returns the exit status and the error of a service that does not start. One that starts is killed.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = tollgate();
     command.envs([("TOLLGATE_LISTEN", "127.0.0.1:0"), ("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0")]);
-    let Output { status, stderr, .. } =
-        command.args(["serve", "--limit", "5/1d"]).args(arguments).output().expect("it runs");
-    (status.code(), String::from_utf8(stderr).expect("text"))
+    command.args(["serve", "--limit", "5/1d"]).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let mut error = String::new();
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
+    while lines.read_line(&mut error).is_ok_and(|read| read > 0) {
+        if error.contains("started") {
+            child.kill().expect("it can be killed");
+        }
+    }
+    (child.wait().expect("it ends").code(), error)
 }
 
 fn command(arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -163,40 +171,23 @@ fn a_live_socket_that_accepts_nobody_is_live() {
     assert_eq!((status, error.contains("another process listens on it")), (Some(1), true), "{error}");
 }
 
+/// A service took the socket of one that had bound it and was about to listen for a dead one, and removed it.
 #[test]
-fn one_of_many_services_that_start_together_gets_the_socket() {
+fn a_service_that_starts_in_the_same_folder_waits_for_the_other() {
     let place = Place::new();
-    for _ in 0..5 {
-        place.leave_dead();
-        let mut started: Vec<_> = (0..6)
-            .map(|_| {
-                let mut command = tollgate();
-                command
-                    .args([
-                        "serve",
-                        "--limit",
-                        "5/1d",
-                        "--admin-listen",
-                        "127.0.0.1:0",
-                        "--listen",
-                        &place.address,
-                    ])
-                    .stdout(std::process::Stdio::null())
-                    .stderr(std::process::Stdio::null());
-                command.spawn().expect("it starts")
-            })
-            .collect();
-        until("all but one give up", || {
-            let ended = started.iter_mut().filter_map(|it| it.try_wait().expect("it can be waited for"));
-            ended.count() == started.len() - 1
-        });
-        assert_eq!(Connection::open_unix(&place.path).ask(&get("/healthz")).status, 200);
-        for child in &mut started {
-            let _ = child.kill();
-            child.wait().expect("it ends");
-        }
-        fs::remove_file(&place.path).expect("the one that was killed left it");
-    }
+    place.leave_dead();
+    let other = fs::File::open(place.folder.root()).expect("the folder is there");
+    other.lock().expect("it can be locked");
+    let (status, error) = refused(&["--listen", &place.address]);
+    assert_eq!(
+        (status, error.contains("its folder is locked by another process")),
+        (Some(1), true),
+        "{error}"
+    );
+    assert!(place.exists(), "nothing was touched");
+
+    drop(other);
+    drop(place.start(&[]));
 }
 
 #[test]
