@@ -239,16 +239,16 @@ proptest! {
     }
 }
 
-/// Two policies that seem to be apart meet in a path that has two readings, so no total can be calculated.
+/// Two policies that seem to be apart meet in a path that has two readings. What one denies is no charge of the other,
+/// so its windows do not show what other limits deny: the row for 3 said 10, and the file with 3 denied 11.
 #[test]
-fn policies_that_meet_in_one_request_have_no_calculated_total() {
-    let policy = |matching: &str, limit| Policy {
+fn policies_that_meet_in_one_request_have_no_other_limits() {
+    let policy = |matching: &str, limit, rest: &str, tail: &str| Policy {
         head: format!("match: {{ path: {matching} }}, key: [ip]"),
-        tail: String::new(),
-        quotas: vec![Quota { limit, rest: "1m".to_owned() }],
+        tail: tail.to_owned(),
+        quotas: vec![Quota { limit, rest: rest.to_owned() }],
         candidates: Vec::new(),
     };
-    let policies = [policy("/login/*", 2), policy("/search", 3)];
     let requests = |paths: &[usize]| -> Vec<Request> {
         let request = |(second, path): (i64, &usize)| Request {
             millis: START + second,
@@ -259,10 +259,30 @@ fn policies_that_meet_in_one_request_have_no_calculated_total() {
         };
         (0..).zip(paths.iter().cycle().take(40)).map(request).collect()
     };
-    let totals = |paths: &[usize]| check(&policies, &requests(paths), 1_000).unwrap();
-    let (apart_totals, met_totals) = (totals(&[0, 1]), totals(&[0, 1, 3]));
-    assert!(apart_totals.0 > 2 && apart_totals.0 == apart_totals.1, "{apart_totals:?}");
-    assert_eq!(met_totals, (0, 0));
+    for (rest, other_rest, tail) in
+        [("1m", "1m", ""), ("23ms@first_hit", "15ms", ""), ("1m", "23ms", ", mode: shadow")]
+    {
+        let policies = [policy("/login/*", 2, rest, ""), policy("/search", 3, other_rest, tail)];
+        let totals = |paths: &[usize]| check(&policies, &requests(paths), 1_000).unwrap();
+        let (apart_totals, met_totals) = (totals(&[0, 1]), totals(&[0, 1, 3]));
+        assert!(apart_totals.0 > 2 && apart_totals.0 == apart_totals.1, "{apart_totals:?}");
+        // One that decides is not changed by one on trial.
+        let is_trial = !tail.is_empty();
+        assert!(if is_trial { met_totals.0 > 2 } else { met_totals == (2, 2) }, "{met_totals:?}");
+        let report = replay(&written(&policies), &requests(&[0, 1, 3]), 3, 1_000);
+        let rows: Vec<(usize, usize)> = report.policies[1..]
+            .iter()
+            .map(|policy| (policy.quotas[0].curve.points.len(), policy.quotas[0].kinds.len()))
+            .collect();
+        assert_eq!(rows[1], (1, 0), "its own limit");
+        assert!((rows[0] == (1, 0)) != is_trial, "{rows:?}");
+        let note = "such as the path `/a/..%2fb` with its two readings: ";
+        let notes: Vec<String> = report.notes.iter().map(ToString::to_string).collect();
+        let named = notes.iter().find_map(|said| said.split_once(note)).expect("a note").1;
+        let expected =
+            if is_trial { "`p1 (shadow)` (13 requests)." } else { "`p0` (13 requests), `p1` (13 requests)." };
+        assert_eq!(named, expected);
+    }
 }
 
 /// Of two lists that apply to the readings of a path, the stricter one decides; which one that is, depends on the

@@ -125,6 +125,17 @@ impl fmt::Display for Note {
                  requests, or with windows of the calendar.",
                 counted(*quotas, "quota")
             ),
+            Self::MetPolicies { policies } => {
+                let each = |(policy, requests): &(String, u64)| {
+                    format!("{} ({})", code(policy), counted(*requests, "request"))
+                };
+                write!(
+                    f,
+                    "There are no other limits and kinds of policies that usually decide alone, but met another one in a \
+                     request with several values, such as the path `/a/..%2fb` with its two readings: {}.",
+                    listed(policies.iter().map(each))
+                )
+            }
             Self::FixedOverrides { quotas } => write!(
                 f,
                 "No other limits were tried for {} of overrides. They keep their limits while others are tried for \

@@ -275,6 +275,9 @@ impl Noter {
                 TrialAnswer::Quotas(counted) => {
                     let Some(matched) = counting.next() else { continue };
                     let takes = decision.is_allowed() || is_charged_though_denied(&matched, decision);
+                    if decision.quotas().any(|quota| quota.policy.name() != trial.policy.name()) {
+                        self.tracks.note_joined(trial.policy, Role::of(trial.kind));
+                    }
                     if !takes {
                         self.tracks.note_uncharged(trial.policy);
                     }

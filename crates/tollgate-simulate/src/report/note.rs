@@ -110,6 +110,11 @@ pub enum Note {
         /// How many.
         quotas: u64,
     },
+    /// Policies that seem to be apart met in requests, so what other limits deny is unknown.
+    MetPolicies {
+        /// Each with its number of such requests.
+        policies: Vec<(String, u64)>,
+    },
     /// Quotas of overrides keep their limits.
     FixedOverrides {
         /// How many.

@@ -39,8 +39,8 @@ pub(crate) struct PolicyTrack {
     pub(crate) denied_by_quotas: u64,
     /// Whether the denials of other limits follow from the windows of its clients, as far as the policies show it.
     pub(crate) is_calculable: bool,
-    /// Whether another policy has decided on one of its requests.
-    pub(crate) is_joined: bool,
+    /// Requests on which another policy has decided too.
+    pub(crate) joined: u64,
     /// Requests for which it charges nothing because another policy denies them, if it is in shadow mode.
     pub(crate) uncharged: u64,
     /// Requests that it denies and that the policies to compare with do not.
@@ -88,6 +88,12 @@ pub(crate) struct NotedRequest {
 }
 
 impl PolicyTrack {
+    /// Returns whether policies that seem to be apart have met in a request, as in a path with two readings. What one
+    /// denies then changes the windows of the other, so nothing follows from these.
+    pub(crate) const fn has_met_another(&self) -> bool {
+        self.is_calculable && self.joined > 0
+    }
+
     fn new(place: usize, policy: &Policy, role: Role, subject: usize, classes: usize) -> Self {
         Self {
             policy: place,
@@ -98,7 +104,7 @@ impl PolicyTrack {
             denied: 0,
             denied_by_quotas: 0,
             is_calculable: false,
-            is_joined: false,
+            joined: 0,
             uncharged: 0,
             newly_denied: 0,
             denied_by_status: DeniedStatuses::default(),
@@ -190,6 +196,12 @@ impl Tracks {
         track.into_iter().for_each(|track| track.uncharged += 1);
     }
 
+    /// Notes a request on which another policy than this trial has decided.
+    pub(crate) fn note_joined(&mut self, policy: &Policy, role: Role) {
+        let track = self.find_policy(policy, role).and_then(|track| self.tracks.get_mut(track));
+        track.into_iter().for_each(|track| track.joined += 1);
+    }
+
     pub(crate) fn of(&self, track: usize) -> Option<&PolicyTrack> {
         self.tracks.get(track)
     }
@@ -236,11 +248,11 @@ impl Tracks {
     /// Notes what the charges of each policy have come to.
     pub(crate) fn end(&mut self) {
         let mut begun = std::mem::take(&mut self.begun);
-        let is_joined = begun.len() > 1;
+        let are_joined = begun.len() > 1;
         for noted in begun.drain(..) {
             if let Some(track) = self.tracks.get_mut(noted.track) {
                 track.denied_by_quotas += u64::from(noted.verdict.is_denied());
-                track.is_joined |= is_joined;
+                track.joined += u64::from(are_joined);
             }
             self.note_request(noted);
         }

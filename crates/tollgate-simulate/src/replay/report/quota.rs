@@ -73,7 +73,7 @@ impl Noter {
         let quota = track.quotas.get(place)?;
         let one_in = self.subjects.get(track.subject).map_or(1, FollowedClients::one_in);
         let limit = quota.quota.quota().limit();
-        if track.is_calculable {
+        if track.is_calculable && !track.has_met_another() {
             let others = self.others(number, track, quota, denied_clients);
             let curve =
                 Curve::calculated(&quota.windows, maxima, one_in, quota.requests, limit, others.as_ref());
@@ -109,6 +109,10 @@ impl Noter {
         denied_clients: &DeniedClients<'_>,
     ) -> Option<Vec<TriedKind>> {
         let track = self.tracks.of(number)?;
+        if track.has_met_another() {
+            // They were tried as if it decided alone.
+            return Some(Vec::new());
+        }
         let one_in = self.subjects.get(track.subject).map_or(1, FollowedClients::one_in);
         let one_client_in = self.subjects.get(CLIENT).map_or(1, FollowedClients::one_in);
         let others =
@@ -162,7 +166,7 @@ impl Noter {
     }
 
     /// The denials of all other quotas, for a quota that decides alone on its requests. `None` if it denies nothing
-    /// itself, or if another one has decided on one of its requests nevertheless.
+    /// itself.
     fn others(
         &self,
         number: usize,
@@ -170,7 +174,7 @@ impl Noter {
         quota: &QuotaTrack,
         denied_clients: &DeniedClients<'_>,
     ) -> Option<Others> {
-        if !track.role.is_enforced() || track.is_joined {
+        if !track.role.is_enforced() {
             return None;
         }
         let own = Denier::of(number).filter(|_| track.subject == CLIENT);

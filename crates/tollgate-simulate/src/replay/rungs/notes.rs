@@ -47,6 +47,11 @@ pub(in super::super) fn notes(
     if !limits.is_empty() {
         notes.push(Note::LostLimits { limits, max_bytes: rungs.max_bytes });
     }
+    let met = tracks.iter().filter(|track| track.has_met_another());
+    let met: Vec<(String, u64)> = met.map(|track| (track.role.title(&track.name), track.joined)).collect();
+    if !met.is_empty() {
+        notes.push(Note::MetPolicies { policies: met });
+    }
     let quotas = tracks.iter().flat_map(|track| &track.quotas);
     let fixed = quotas.filter(|quota| quota.of_override.is_some() && quota.requests > 0).count();
     if fixed > 0 {
