@@ -3,7 +3,6 @@
 //! It receives descriptors instead of attributes, and decides by its own configuration, so it is not a
 //! [`Dialect`](super::dialects::Dialect). If its store fails, it answers 400; this service answers 503.
 
-use bytes::Bytes;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -148,17 +147,20 @@ impl Edge {
         Ok(reply::json(status, &response.to_json()))
     }
 
-    async fn is_healthy(&self, engine: &DomainEngine) -> bool {
-        if self.phase.is_leaving() {
-            return false;
+    /// Checks that the service is healthy, or returns why it is not.
+    async fn check_health(&self, engine: &DomainEngine) -> Result<(), Rejection> {
+        if !self.phase.is_leaving() && engine.stays_healthy() {
+            return Ok(());
         }
-        engine.stays_healthy() || self.ready().await.is_ok()
+        self.ready().await.map(drop)
     }
 
     async fn healthcheck(&self) -> Result<Reply, Rejection> {
-        let is_healthy = self.is_healthy(self.domain_engine()?).await;
-        let mut reply = reply::text(reply::PLAIN, Bytes::from_static(if is_healthy { b"OK" } else { b"" }));
-        if !is_healthy {
+        let health = self.check_health(self.domain_engine()?).await;
+        let text =
+            health.as_ref().map_or_else(|reason| format!("{}\n", reason.detail()), |()| "OK".to_owned());
+        let mut reply = reply::text(reply::PLAIN, text.into());
+        if health.is_err() {
             *reply.response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         }
         Ok(reply)

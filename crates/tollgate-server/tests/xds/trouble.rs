@@ -28,6 +28,8 @@ fn without_limits_the_service_is_not_ready_and_decides_nothing() {
     assert_eq!(states(), [503, 500, 200]);
     let expected = "the limits that have arrived over xDS are not valid";
     assert_eq!((detail().as_str(), in_step()), (expected, Some(0.0)));
+    // A probe that fails showed nobody why: the body was empty.
+    assert_eq!(server.get("/healthcheck").body, format!("{expected}\n").into_bytes());
     // The generation of no limits would look like an agreement.
     let generations = || {
         let metrics = String::from_utf8(server.admin_get("/metrics").body).unwrap();

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::envoy_variables::{EnvoyVariables, flag as boolean};
 use super::{ImportError, go_value, variable};
+use crate::access::address::UNIX;
 use crate::args::{CommandLine, IMPORT_FOLDER, overriding_variable};
 
 /// The name of its program.
@@ -91,12 +92,13 @@ impl ProcessFlags {
     /// Sets the address of each listener but that for administrators. Variables of our own do not override them, because
     /// the image has some of them, for `tollgate serve`.
     fn add_listeners(&mut self, variables: EnvoyVariables<'_>) -> Result<(), ImportError> {
-        if variables("GRPC_UDS").is_some() {
-            let expected = "nothing: gRPC on a Unix socket is not supported; use GRPC_HOST and GRPC_PORT";
-            return Err(ImportError::Variable { variable: "GRPC_UDS", expected, found: None });
+        match variables("GRPC_UDS") {
+            Some(path) => self.set("--grpc", &[format!("{UNIX}{path}").into()], &["GRPC_UDS"]),
+            None => {
+                let grpc = address(variables, "GRPC_HOST", ("GRPC_PORT", 8081))?;
+                self.set("--grpc", &[grpc.to_string().into()], &["GRPC_PORT", "GRPC_HOST"]);
+            }
         }
-        let grpc = address(variables, "GRPC_HOST", ("GRPC_PORT", 8081))?;
-        self.set("--grpc", &[grpc.to_string().into()], &["GRPC_PORT", "GRPC_HOST"]);
         // Its HTTP listener also decides, for everyone who reaches it. Here it only answers probes.
         let probes = address(variables, "HOST", ("PORT", 8080))?;
         self.set("--plain-probes", &[probes.to_string().into()], &["PORT", "HOST"]);
@@ -314,6 +316,7 @@ mod tests {
     fn each_variable_has_its_flag() {
         for (given, expected) in [
             (&[("GRPC_HOST", "127.0.0.1"), ("GRPC_PORT", "0")][..], "--grpc 127.0.0.1:0 "),
+            (&[("GRPC_UDS", "/run/a.sock"), ("GRPC_PORT", "0")], "--grpc unix:/run/a.sock "),
             (&[("HOST", "::1"), ("PORT", "80")], "--plain-probes [::1]:80 "),
             (&[("HOST", "[::]")], "--plain-probes [::]:8080 "),
             (&[("HOST", "localhost")], "--plain-probes 127.0.0.1:8080 "),
@@ -364,7 +367,6 @@ mod tests {
             (&[("PORT", "+80")], "PORT: expected a port"),
             (&[("HOST", "limits.example")], "HOST: expected an IP address or localhost"),
             (&[("GRPC_HOST", "a b")], "GRPC_HOST: expected"),
-            (&[("GRPC_UDS", "/tmp/socket")], "GRPC_UDS: expected nothing"),
             (&[("USE_PROMETHEUS", "maybe")], "USE_PROMETHEUS: expected true or false"),
             (
                 &[("USE_PROMETHEUS", "true"), ("PROMETHEUS_ADDR", "9090")],

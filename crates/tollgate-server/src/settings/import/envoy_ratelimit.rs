@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use http::HeaderName;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate::OnStoreFailure;
 use tollgate_envoy::{ChargingMode, Domains, HeaderNames, NearLimit, SameDomain, Settings};
@@ -117,11 +119,12 @@ pub(super) fn read(
             (Some(folder), Some(xds)) => return Err(ImportError::TwoSources { folder, xds }),
             (None, None) => return Err(ImportError::NoLimits),
         };
+    let headers = headers(variables)?;
     let settings = Settings {
         charging,
         shadow_mode: flag("SHADOW_MODE")?,
         quota_mode: flag("QUOTA_MODE")?,
-        headers: flag("LIMIT_RESPONSE_HEADERS_ENABLED")?.then(|| headers(variables)),
+        headers: flag("LIMIT_RESPONSE_HEADERS_ENABLED")?.then_some(headers),
         dynamic_metadata: flag("RESPONSE_DYNAMIC_METADATA")?,
         hits: Some(near_limit(variables)?),
         max_value_bytes: None,
@@ -256,14 +259,22 @@ fn near_limit(variables: EnvoyVariables<'_>) -> Result<NearLimit, ImportError> {
     })
 }
 
-fn headers(variables: EnvoyVariables<'_>) -> HeaderNames {
+/// Returns the names of the headers. Envoy would drop those that no header can have.
+fn headers(variables: EnvoyVariables<'_>) -> Result<HeaderNames, ImportError> {
     let HeaderNames { limit, remaining, reset } = HeaderNames::default();
-    let named = |variable, default| variables(variable).map_or(default, Into::into);
-    HeaderNames {
-        limit: named("LIMIT_LIMIT_HEADER", limit),
-        remaining: named("LIMIT_REMAINING_HEADER", remaining),
-        reset: named("LIMIT_RESET_HEADER", reset),
-    }
+    let named = |variable, default: Arc<str>| match variables(variable) {
+        None => Ok(default),
+        Some(name) if HeaderName::from_bytes(name.as_bytes()).is_ok() => Ok(name.into()),
+        Some(name) => {
+            let expected = "the name of a header, such as X-RateLimit-Limit";
+            Err(ImportError::Variable { variable, expected, found: Some(name.into()) })
+        }
+    };
+    Ok(HeaderNames {
+        limit: named("LIMIT_LIMIT_HEADER", limit)?,
+        remaining: named("LIMIT_REMAINING_HEADER", remaining)?,
+        reset: named("LIMIT_RESET_HEADER", reset)?,
+    })
 }
 
 /// Returns the URL of the server that its variables name.
@@ -300,6 +311,10 @@ fn store(variables: EnvoyVariables<'_>) -> Result<Option<Secret>, ImportError> {
     if url.parse::<StoreUrl>().is_err() {
         // The URL is not repeated in the error, because it may hold a password.
         return Err(match (kind.as_str(), socket.as_str()) {
+            ("single", _) if named.contains(',') => unknown(
+                "REDIS_URL",
+                "one server, because REDIS_TYPE is `single` by default; for several, set it to `cluster` or `sentinel`",
+            ),
             ("single", "unix") => unknown(
                 "REDIS_URL",
                 "the absolute path of a socket, because REDIS_SOCKET_TYPE is `unix` by default; for host:port, set it \
@@ -328,6 +343,25 @@ mod tests {
             |name: &str| given.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
         let store = store(&variables).map_err(|error| error.to_string())?;
         Ok(store.map(|store| store.expose().to_owned()))
+    }
+
+    /// The service started, and Envoy dropped every header.
+    #[test]
+    fn names_that_no_header_can_have_are_refused() {
+        for variable in ["LIMIT_LIMIT_HEADER", "LIMIT_REMAINING_HEADER", "LIMIT_RESET_HEADER"] {
+            let named = |value: &str| {
+                headers(&|name: &str| (name == variable).then(|| value.to_owned()))
+                    .map(|names| [names.limit, names.remaining, names.reset].contains(&value.into()))
+                    .map_err(|error| error.to_string())
+            };
+            assert_eq!(named("X-Limit"), Ok(true), "as it is written");
+            for value in ["bad header", ":path", "a:", "naïve"] {
+                let expected = format!(
+                    "{variable}: expected the name of a header, such as X-RateLimit-Limit, found `{value}`"
+                );
+                assert_eq!(named(value), Err(expected));
+            }
+        }
     }
 
     #[test]
@@ -374,6 +408,16 @@ mod tests {
                 "REDIS_URL: expected the name of the primary",
             ),
             (&[("REDIS_URL", "a b"), ("REDIS_SOCKET_TYPE", "tcp")], "REDIS_URL: expected host:port"),
+            // The hint was the other one, to set REDIS_SOCKET_TYPE, which does not help.
+            (
+                &[("REDIS_URL", "a:1,b:2")],
+                "REDIS_URL: expected one server, because REDIS_TYPE is `single` by default; for several, set it to \
+                 `cluster` or `sentinel`",
+            ),
+            (
+                &[("REDIS_URL", "a:1,b:2"), ("REDIS_SOCKET_TYPE", "tcp")],
+                "REDIS_URL: expected one server, because REDIS_TYPE is `single` by default",
+            ),
             (
                 &[("REDIS_URL", "127.0.0.1:1")],
                 "REDIS_URL: expected the absolute path of a socket, because REDIS_SOCKET_TYPE is `unix` by default; for \

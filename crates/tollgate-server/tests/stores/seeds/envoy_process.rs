@@ -366,7 +366,8 @@ fn a_service_stays_healthy_during_an_outage_unless_it_is_told_otherwise() {
     let [kept, lost] = [&[][..], &[("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "true")]].map(|more| {
         let pod = Pod::new(store.address()).with(&impatient).with(more);
         let server = pod.start();
-        assert_eq!(health(&server), (500, String::new()), "Redis has never answered");
+        let (status, reason) = health(&server);
+        assert_eq!((status, reason.contains("store")), (500, true), "Redis has never answered: {reason}");
         (pod, server)
     });
     store.start_again(Data::Lost);
@@ -386,7 +387,7 @@ fn a_service_that_drains_is_unhealthy() {
     let server = Pod::new(store.address()).with(&[("TOLLGATE_DRAIN_DELAY", "30s")]).start();
     until("it is healthy", || health(&server).0 == 200);
     server.signal("TERM");
-    until("it drains", || health(&server) == (500, String::new()));
+    until("it drains", || health(&server) == (500, "the service is about to stop\n".to_owned()));
 }
 
 #[tokio::test]
