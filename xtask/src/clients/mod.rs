@@ -100,11 +100,10 @@ pub(crate) fn play_contract() -> Result<CheckOutcome> {
 
 /// Runs the suites of the packages that have changed since their stamps, or all, after the tests were built.
 pub(crate) fn run_due_suites() -> Result<CheckOutcome> {
-    let service = built_service()?;
     let mut outcome = CheckOutcome::No;
     for package in &PACKAGES {
         if is_due(package)? {
-            run_suite(package, &service)?;
+            run_suite(package, &built_service()?)?;
             outcome = CheckOutcome::Passed;
         }
     }
