@@ -278,14 +278,14 @@ impl Table {
         }
         let first = self.hand.load(Ordering::Relaxed);
         for index in (first..shards).chain(0..first) {
-            if self.shard_at(index).may_hold_closed(now) {
-                let guard = self.lock_at(index);
-                let dropped = guard.drop_closed(now);
-                self.tell_of_dropped(index, &guard, &dropped);
-                if dropped.count > 0 {
-                    self.hand.store(index, Ordering::Relaxed);
-                    return true;
-                }
+            // Also if it seems to have none: a thread that drops counters gives their places back under the lock, so
+            // once this has passed all locks, the count of places has all of them.
+            let guard = self.lock_at(index);
+            let dropped = guard.drop_closed(now);
+            self.tell_of_dropped(index, &guard, &dropped);
+            if dropped.count > 0 {
+                self.hand.store(index, Ordering::Relaxed);
+                return true;
             }
         }
         self.looked_through.store(now.as_unix_millis(), Ordering::Relaxed);
