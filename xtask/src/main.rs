@@ -26,6 +26,7 @@ mod prove_clients;
 mod proxies;
 mod publish;
 mod quick;
+mod repository;
 mod servers;
 mod service;
 mod sizing;

@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use crate::binaries;
 use crate::command::{CommandLine, command};
+use crate::repository;
 use crate::servers;
 use crate::workspace::Workspace;
 
@@ -53,10 +54,10 @@ fn listed(names: &BTreeSet<&str>) -> String {
 
 /// Returns the paths, from the root, of new and changed files.
 fn changed_files(since: Option<&str>) -> Result<Vec<String>> {
-    let lines = |line: CommandLine| Ok::<_, anyhow::Error>(line.read()?.lines().map(str::to_owned).collect());
-    let diff = |base: &str| lines(command("git diff --name-only --no-renames").argument(base));
-    let mut changed: Vec<String> = diff(since.unwrap_or("HEAD"))?;
-    changed.extend::<Vec<_>>(lines(command("git ls-files --others --exclude-standard"))?);
+    let diff =
+        |base: &str| repository::paths(&command("git diff --name-only --no-renames").argument(base), &[]);
+    let mut changed = diff(since.unwrap_or("HEAD"))?;
+    changed.extend(repository::paths(&command("git ls-files --others --exclude-standard"), &[])?);
     if changed.is_empty() && since.is_none() {
         changed = diff("HEAD~1")?;
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::package::ClientProgram;
 use crate::command::{CommandLine, command, program, target_directory};
-use crate::system;
+use crate::{repository, system};
 
 pub(super) const FOLDER: &str = "clients/go";
 
@@ -38,8 +38,8 @@ pub(super) fn suite() -> Result<Vec<CommandLine>> {
 
 /// Returns the folders of the modules.
 fn modules() -> Result<Vec<PathBuf>> {
-    let list = command("git ls-files --cached --others --exclude-standard --").argument(FOLDER).read()?;
-    let files = list.lines().map(Path::new).filter(|path| path.ends_with("go.mod"));
+    let files = repository::files(&[FOLDER])?;
+    let files = files.iter().map(Path::new).filter(|path| path.ends_with("go.mod"));
     let modules: Vec<PathBuf> = files.filter_map(|path| Some(path.parent()?.to_owned())).collect();
     ensure!(!modules.is_empty(), "{FOLDER} has no module");
     Ok(modules)

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::package::ClientProgram;
 use crate::command::{CommandLine, command, target_directory};
-use crate::system;
+use crate::{repository, system};
 
 pub(super) const FOLDER: &str = "clients/javascript";
 
@@ -52,11 +52,10 @@ fn copy_sources(copy: &Path) -> Result<()> {
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.with_context(|| format!("cannot remove {}", path.display()))?;
     }
-    let list = command("git ls-files --cached --others --exclude-standard --").argument(FOLDER).read()?;
-    for source in list.lines().map(Path::new).filter(|source| source.is_file()) {
-        let target = copy.join(source.strip_prefix(FOLDER)?);
+    for source in repository::files(&[FOLDER])? {
+        let target = copy.join(Path::new(&source).strip_prefix(FOLDER)?);
         target.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::copy(source, &target).with_context(|| format!("cannot copy {}", source.display()))?;
+        fs::copy(&source, &target).with_context(|| format!("cannot copy {source}"))?;
     }
     Ok(())
 }

@@ -12,7 +12,8 @@ use anyhow::{Context, Result, ensure};
 
 use self::page::ManualPage;
 use self::prose::Measure;
-use crate::command::{command, program, target_directory};
+use crate::command::{program, target_directory};
+use crate::repository;
 use crate::steps::CheckOutcome;
 use crate::tools;
 
@@ -91,6 +92,5 @@ fn read_all() -> Result<Pages> {
 
 /// Returns the matching files of the repository, including those that are not committed yet.
 fn files(patterns: &[&str]) -> Result<Vec<PathBuf>> {
-    let list = command("git ls-files --cached --others --exclude-standard --").arguments(patterns).read()?;
-    Ok(list.lines().map(PathBuf::from).filter(|path| path.exists()).collect())
+    Ok(repository::files(patterns)?.into_iter().map(PathBuf::from).collect())
 }

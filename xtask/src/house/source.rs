@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-use crate::command::command;
+use crate::repository;
 
 /// What begins the tests at the end of a file.
 const TESTS: &str = "#[cfg(test)]\nmod tests {";
@@ -24,15 +24,13 @@ pub(super) struct SourceFile {
 impl SourceFile {
     /// Reads all files that are committed or new.
     pub(super) fn read_all() -> Result<Vec<Self>> {
-        let list = "git ls-files --cached --others --exclude-standard -- crates xtask bench";
-        let list = command(list).read()?;
-        let paths = list.lines().filter(|path| path.ends_with(".rs") && !path.contains("/messages/"));
-        let files = paths.filter_map(|path| match fs::read_to_string(path) {
-            Ok(text) => Some(Ok(Self::new(path.to_owned(), text))),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => Some(Err(error).with_context(|| format!("cannot read {path}"))),
-        });
-        files.collect()
+        let mut paths = repository::files(&["crates", "xtask", "bench"])?;
+        paths.retain(|path| path.ends_with(".rs") && !path.contains("/messages/"));
+        let read = |path: String| {
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+            Ok(Self::new(path, text))
+        };
+        paths.into_iter().map(read).collect()
     }
 
     pub(super) fn new(path: String, text: String) -> Self {
