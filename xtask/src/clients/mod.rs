@@ -31,8 +31,8 @@ const SERVICE: &str = "TOLLGATE_BINARY";
 /// Which suites to run.
 #[derive(Debug, Args)]
 pub(crate) struct SuiteRun {
-    /// Run only these: python, go, javascript or elixir
-    #[arg(value_name = "PACKAGE")]
+    /// Run only these
+    #[arg(value_name = "PACKAGE", value_parser = PACKAGES.map(|package| package.name))]
     packages: Vec<String>,
     /// Write the stamps of the suites that pass, so that `test` leaves them out until something changes
     #[arg(long)]
