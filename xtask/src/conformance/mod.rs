@@ -163,7 +163,7 @@ fn play_case(
         let folder = folder.join(attempts.to_string());
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         driver.limit(CASE_LIMIT);
-        let outcome = (case.play)(&mut Stage { driver, command, folder: &folder });
+        let outcome = Stage::new(driver, command, &folder).play(&case);
         let is_final = attempts == ATTEMPTS || !outcome.as_ref().is_err_and(Difference::is_late);
         if is_final || !driver.is_usable() {
             return Ok(CaseResult { case, outcome, attempts, time: watch.elapsed() });
@@ -272,6 +272,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
 
     use super::*;
 
@@ -304,6 +306,24 @@ mod tests {
         let rest: Vec<u8> = numbers.difference(&played).copied().collect();
         assert_eq!((rest, numbers.len()), (vec![22, 25], 25));
         assert!(played.is_subset(&numbers));
+    }
+
+    #[test]
+    fn a_wrong_request_fails_a_case_that_does_not_look_at_requests() {
+        fn send_get(stage: &mut Stage<'_>) -> CaseOutcome {
+            let server = stage.serve(|_, _| stage::admit())?;
+            let address = server.url().replace("http://", "");
+            let mut stream = TcpStream::connect(address).map_err(anyhow::Error::from)?;
+            let request = "GET /v1/check HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
+            stream.write_all(request.as_bytes()).map_err(anyhow::Error::from)?;
+            // The server closes the connection.
+            stream.read_to_end(&mut Vec::new()).map_err(anyhow::Error::from)?;
+            Ok(())
+        }
+        let case = ConformanceCase { name: "any", rules: &[4], plays: "a wrong request", play: send_get };
+        let command = crate::command::command("sh -c").argument("while read -r line; do echo {}; done");
+        let error = play(&command, &[case]).unwrap().results[0].outcome.as_ref().unwrap_err().to_string();
+        assert_eq!(error, "a request is wrong: the method is GET");
     }
 
     #[test]

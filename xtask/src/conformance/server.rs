@@ -25,6 +25,9 @@ pub(super) struct ScriptedServer {
     shared: Arc<ServerState>,
 }
 
+/// The requests of a server.
+pub(super) struct ServerRequests(Arc<ServerState>);
+
 #[derive(Debug, Clone)]
 enum ServerAddress {
     Tcp(&'static str, u16),
@@ -138,11 +141,13 @@ impl ScriptedServer {
 
     /// Returns the requests so far, or the rule that one of them broke.
     pub(super) fn arrivals(&self) -> CaseOutcome<Vec<Arrival>> {
-        let log = self.shared.lock();
-        match &log.fault {
-            Some(fault) => Err(Difference::wrong(format!("a request is wrong: {fault}"))),
-            None => Ok(log.arrivals.clone()),
-        }
+        self.requests().expect_right()?;
+        Ok(self.shared.lock().arrivals.clone())
+    }
+
+    /// Returns what judges the requests, also after the end of the server.
+    pub(super) fn requests(&self) -> ServerRequests {
+        ServerRequests(Arc::clone(&self.shared))
     }
 
     /// Returns when the server began to answer the request with this index, since its start.
@@ -163,6 +168,16 @@ impl ScriptedServer {
     /// Closes all connections.
     pub(super) fn disconnect(&self) {
         self.shared.lock().connections.iter().for_each(Socket::close);
+    }
+}
+
+impl ServerRequests {
+    /// Fails if a request broke a rule.
+    pub(super) fn expect_right(&self) -> CaseOutcome {
+        match &self.0.lock().fault {
+            Some(fault) => Err(Difference::wrong(format!("a request is wrong: {fault}"))),
+            None => Ok(()),
+        }
     }
 }
 

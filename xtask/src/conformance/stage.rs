@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::cases::ConformanceCase;
 use super::difference::{CaseOutcome, Difference, expect};
 use super::driver::ClientDriver;
 use super::reply::{HttpAnswer, ScriptedReply};
 use super::request::SeenRequest;
-use super::server::{Arrival, ScriptedServer};
+use super::server::{Arrival, ScriptedServer, ServerRequests};
 use crate::command::CommandLine;
 use crate::stopwatch::Stopwatch;
 
@@ -42,12 +43,32 @@ pub(super) struct Stage<'a> {
     pub(super) driver: &'a mut ClientDriver,
     pub(super) command: &'a CommandLine,
     /// A folder of this attempt.
-    pub(super) folder: &'a Path,
+    folder: &'a Path,
+    /// Those of every server that a client was given.
+    requests: Vec<ServerRequests>,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    pub(super) fn new(driver: &'a mut ClientDriver, command: &'a CommandLine, folder: &'a Path) -> Self {
+        Self { driver, command, folder, requests: Vec::new() }
+    }
+
+    /// Plays a case. What it found does not count if a request broke a rule, which may be the cause.
+    pub(super) fn play(mut self, case: &ConformanceCase) -> CaseOutcome {
+        let outcome = (case.play)(&mut self);
+        self.requests.iter().try_for_each(ServerRequests::expect_right)?;
+        outcome
+    }
+
+    /// Judges the requests to this server at the end of the case. A case says so of a server that it gives to a client
+    /// program of its own.
+    pub(super) fn judge(&mut self, server: &ScriptedServer) {
+        self.requests.push(server.requests());
+    }
+
     /// Makes a client for the server, with an ample timeout unless `settings` have another or `null`.
     pub(super) fn start(&mut self, server: &ScriptedServer, settings: Value) -> CaseOutcome {
+        self.judge(server);
         let mut line = object(json!({"do": "start", "url": server.url(), "timeout_ms": AMPLE_TIMEOUT_MS}));
         line.extend(object(settings));
         line.retain(|_, value| !value.is_null());

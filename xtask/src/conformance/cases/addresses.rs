@@ -117,6 +117,7 @@ fn settings(stage: &mut Stage<'_>) -> CaseOutcome {
 
 fn environment(stage: &mut Stage<'_>) -> CaseOutcome {
     let server = ScriptedServer::on_tcp(Some("tg_from-environment"), |_, _| admit())?;
+    stage.judge(&server);
     let command = stage.command.clone().environment("TOLLGATE_URL", server.url());
     let mut driver = ClientDriver::start(&command.environment("TOLLGATE_TOKEN", "tg_from-environment"))?;
     let answer = driver.ask(&json!({"do": "start", "timeout_ms": 5_000}))?;
@@ -140,11 +141,13 @@ fn proxies(stage: &mut Stage<'_>) -> CaseOutcome {
     let url = format!("http://{}", proxy.local_addr().context("a listener has no address")?);
     // Libraries use no proxy for 127.0.0.1, but this address, which leads to the same place, is no loopback to them.
     let server = ScriptedServer::on_tcp_as("0.0.0.0", None, |_, _| admit())?;
+    stage.judge(&server);
     let mut driver = ClientDriver::start_behind(stage.command, &url)?;
     driver.ask(&json!({"do": "start", "url": server.url(), "timeout_ms": 5_000}))?;
     let answer = driver.ask(&check())?;
     expect(proxy.accept().is_err(), || "the proxy of the environment was used".to_owned())?;
-    expect_fields(&answer, &admitted())
+    expect_fields(&answer, &admitted())?;
+    expect_arrivals(&server, 1).map(drop)
 }
 
 fn redirect(stage: &mut Stage<'_>) -> CaseOutcome {

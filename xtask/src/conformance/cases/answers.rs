@@ -114,9 +114,9 @@ fn figures(stage: &mut Stage<'_>) -> CaseOutcome {
     for (body, status) in expected.iter_mut().zip(statuses) {
         body["status"] = status.into();
     }
-    stage
-        .serve(move |_, index| HttpAnswer::json(statuses[index], &bodies[index]).reply())
-        .and_then(|_server| expected.iter().try_for_each(|expected| stage.expect_answer(&check(), expected)))
+    let server = stage.serve(move |_, index| HttpAnswer::json(statuses[index], &bodies[index]).reply())?;
+    expected.iter().try_for_each(|expected| stage.expect_answer(&check(), expected))?;
+    expect_arrivals(&server, 4).map(drop)
 }
 
 fn headers(stage: &mut Stage<'_>) -> CaseOutcome {

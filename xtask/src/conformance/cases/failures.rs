@@ -91,6 +91,7 @@ fn log(stage: &mut Stage<'_>) -> CaseOutcome {
     let answers = answer["answers"].as_array().filter(|answers| answers.len() == 500);
     let answers = answers.ok_or_else(|| Difference::wrong("`parallel` did not answer 500 calls"))?;
     answers.iter().try_for_each(|answer| expect_fields(answer, &without_answer(true, "unavailable")))?;
+    expect_arrivals(&server, 500)?;
     stage.expect_failures(&json!({"unavailable": 500}))?;
     let logs = stage.ask(&json!({"do": "logs"}))?;
     let lines: Vec<&str> = logs["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
