@@ -59,7 +59,10 @@ impl CountedSeries {
         // A request has at most eight quotas, so this many pairs can be free.
         let excess = (pairs.len() + news).saturating_sub(Self::MAX);
         if excess > 0 {
-            let mut free_at: Vec<Duration> = pairs.iter().map(|pair| pair.free_at).collect();
+            // A pair that the request uses itself frees no room: if it is free, the request takes it again.
+            let is_used = |pair: &&UsedPair| quotas.iter().any(|quota| quota.scope_digest() == pair.digest);
+            let others = pairs.iter().filter(|pair| !is_used(pair));
+            let mut free_at: Vec<Duration> = others.map(|pair| pair.free_at).collect();
             free_at.sort_unstable();
             let free_at = free_at.get(excess - 1).copied().unwrap_or_default();
             return Err(TooManySeries(free_at.saturating_sub(now)));
@@ -109,6 +112,8 @@ mod tests {
         // A further name, and a further series of a name.
         assert_eq!(note(64, "another", &["5/100s"]), Err(SECOND * 36));
         assert_eq!(note(64, "name-63", &["5/100s@first_hit"]), Err(SECOND * 36));
+        // A pair that the request uses itself frees no room for it.
+        assert_eq!(note(64, "name-0", &["5/100s", "5/1s"]), Err(SECOND * 37));
         // Two of three are new: the first two have to be free.
         assert_eq!(note(64, "name-63", &["5/100s", "5/1s", "5/2s"]), Err(SECOND * 37));
         // A limit belongs to no pair, and a use keeps a pair for longer.
