@@ -1,17 +1,19 @@
 //! The series that a caller counts under names of its own choice, so that their number is bounded.
 //!
 //! A caller who puts a user's name or an address into the name of its limits would start a new series for each of them.
-//! The pairs of a name and a series that a caller has in use are remembered by digests, until one window's length has
-//! passed since their last use.
+//! The pairs of a name and a series that a caller has in use are remembered by digests, until one window's length or an
+//! hour has passed since their last use, whichever is shorter. So a deployment that renames limits of a day or a year
+//! locks nobody out for as long.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tollgate::{CalendarUnit, PolicyQuota, WindowLength};
+use tollgate::{PolicyQuota, WindowLength};
 
 use crate::observe::stopwatch::Stopwatch;
 
-const HOUR: Duration = Duration::from_secs(60 * 60);
+/// The longest time that a pair is in use after its last use.
+const LONGEST_USE: Duration = Duration::from_secs(60 * 60);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -68,7 +70,7 @@ impl CountedSeries {
             return Err(TooManySeries(free_at.saturating_sub(now)));
         }
         for quota in quotas {
-            let (digest, free_at) = (quota.scope_digest(), now.saturating_add(longest(quota)));
+            let (digest, free_at) = (quota.scope_digest(), now.saturating_add(length_of_use(quota)));
             match pairs.iter_mut().find(|pair| pair.digest == digest) {
                 Some(pair) => pair.free_at = free_at,
                 None => pairs.push(UsedPair { digest, free_at }),
@@ -78,15 +80,11 @@ impl CountedSeries {
     }
 }
 
-/// Returns the longest time that a window of the quota can have. A day that a zone makes longer has 25 hours.
-fn longest(quota: &PolicyQuota) -> Duration {
-    let days = |days: u32| 24 * HOUR * days + HOUR;
+/// Returns how long a pair of the quota's is in use after its last use. Windows of a calendar are longer than an hour.
+fn length_of_use(quota: &PolicyQuota) -> Duration {
     match quota.quota().window() {
-        WindowLength::Fixed(length) => length,
-        WindowLength::Calendar(CalendarUnit::Day) => days(1),
-        WindowLength::Calendar(CalendarUnit::Week) => days(7),
-        WindowLength::Calendar(CalendarUnit::Month) => days(31),
-        _ => days(366),
+        WindowLength::Fixed(length) => length.min(LONGEST_USE),
+        _ => LONGEST_USE,
     }
 }
 
@@ -136,10 +134,15 @@ mod tests {
     }
 
     #[test]
-    fn calendar_windows_count_by_their_longest() {
-        let lengths = ["5/day@Europe/Berlin", "5/week@UTC", "5/month@UTC", "5/year@UTC", "5/1m@first_hit"];
-        let hours =
-            quotas("a", &lengths).iter().map(|quota| longest(quota).as_secs() / 60).collect::<Vec<_>>();
-        assert_eq!(hours, [25 * 60, 169 * 60, 745 * 60, 8_785 * 60, 1]);
+    fn a_pair_is_in_use_for_an_hour_at_most() {
+        let series = CountedSeries::new();
+        let written = ["5/year@UTC", "5/day@Europe/Berlin", "5/30d@first_hit", "5/1h"];
+        for name in 0..64 {
+            let quota = written[name % written.len()];
+            series.note_at(SECOND, &quotas(&format!("name-{name}"), &[quota])).unwrap();
+        }
+        let renamed = quotas("renamed", &["5/year@UTC"]);
+        assert_eq!(series.note_at(2 * SECOND, &renamed), Err(TooManySeries(3599 * SECOND)));
+        assert_eq!(series.note_at(3601 * SECOND, &renamed), Ok(()));
     }
 }
