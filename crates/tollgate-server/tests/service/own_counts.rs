@@ -197,6 +197,24 @@ fn a_page_of_another_site_counts_nothing() {
     );
 }
 
+/// A quota that is not counted has no figures, also if another denies.
+#[test]
+fn an_uncounted_quota_is_not_among_those_of_a_denial() {
+    let server = Server::start(&[OWN, &["--max-counters", "1", "--when-full", "allow"]].concat());
+    let ask = |more: &Value| server.post("/v1/count", &count(more)).json();
+    assert_eq!(ask(&json!({ "quotas": ["1/1h@first_hit"] }))["used"], 1);
+    let denied = ask(&json!({ "quotas": ["1/1h@first_hit", "9/1d@first_hit"] }));
+    assert_eq!((&denied["allowed"], &denied["source"]), (&json!(false), &json!("store")), "{denied}");
+    assert_eq!((&denied["quota"], &denied["used"]), (&json!("1/1h@first_hit"), &json!(2)), "{denied}");
+    let told: Vec<&Value> =
+        denied["quotas"].as_array().expect("a list").iter().map(|it| &it["quota"]).collect();
+    assert_eq!(told, ["1/1h@first_hit"], "{denied}");
+    // Nothing is denied: the answer has no figures at all.
+    let open = ask(&json!({ "quotas": ["9/1h@first_hit", "9/1d@first_hit"] }));
+    assert_eq!((&open["allowed"], &open["source"]), (&json!(true), &json!("fallback")), "{open}");
+    assert_eq!((&open["used"], &open["quotas"]), (&Value::Null, &Value::Null), "{open}");
+}
+
 /// Returns counts under this many names, as one batch.
 fn names(number: usize, window: &str) -> String {
     let entry = |name| json!({ "attributes": { "user": "alice" }, "policy": format!("name-{name}"), "window": window });

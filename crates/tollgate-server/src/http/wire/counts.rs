@@ -185,7 +185,7 @@ pub(in crate::http) struct CountReply<'a> {
     #[serde(flatten)]
     figures: Option<CountFigures<'a>>,
     source: DecisionSource,
-    /// The states of all quotas; absent unless there are several.
+    /// The states of all quotas that are counted; absent unless the call has several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quotas: Vec<CountFigures<'a>>,
 }
@@ -264,7 +264,10 @@ impl<'a> CountReply<'a> {
                 source: state.source().into(),
                 quotas: match states.len() {
                     1 => Vec::new(),
-                    _ => states.iter().map(|(quota, state)| figures(quota, state)).collect(),
+                    _ => {
+                        let counted = states.iter().filter(|(_, state)| state.source() != Source::Fallback);
+                        counted.map(|(quota, state)| figures(quota, state)).collect()
+                    }
                 },
             },
         })
