@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate::kind::Standing;
 use tollgate::{
-    Charge, Clock, OnStoreFailure, Quota, QuotaState, QuotaStates, Reason, Step, StepDeadline, Store,
+    Charge, Clock, OnStoreFailure, Quota, QuotaState, QuotaStates, Reason, Source, Step, StepDeadline, Store,
     StoreError,
 };
 
@@ -92,8 +92,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Errors
     ///
     /// As [`check`](Self::check), and if a limit in flight is among the limits. If the store failed for some quotas and
-    /// others were changed, the error [names those](CheckError::Partly), or
-    /// [may have charged](StoreError::may_have_charged).
+    /// others were changed, the error [names those](CheckError::Partly).
     ///
     /// # Cancel safety
     ///
@@ -190,7 +189,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         steps: &[Step<'_>],
         answers: Vec<Result<QuotaStates, StoreError>>,
     ) -> Result<QuotaStates, CheckError> {
-        let changed = steps.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+        // During an outage, the limits may answer for a counter that nothing was added to.
+        let is_changed = |answer: &Result<QuotaStates, StoreError>| {
+            let states = answer.as_ref().into_iter().flatten();
+            answer.is_ok() && states.map(QuotaState::source).all(|source| source != Source::Fallback)
+        };
+        let changed = steps.iter().zip(&answers).filter(|(_, answer)| is_changed(answer));
         let changed = changed.filter_map(|(step, _)| quota_of(step)).collect();
         let states = match operation {
             CountOperation::Add(cost) => {

@@ -273,7 +273,7 @@ pub(super) fn expect_quotas(
 pub(super) fn quota_of(step: &Step<'_>) -> Option<PolicyQuota> {
     let counter = match step {
         Step::Reset(counter) | Step::Set { counter, .. } => *counter,
-        Step::Refund { charge, .. } => charge.counter(),
+        Step::Record(charge) | Step::Refund { charge, .. } => charge.counter(),
         _ => return None,
     };
     Some(counter.quota().clone())
