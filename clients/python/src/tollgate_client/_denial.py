@@ -31,10 +31,8 @@ def denial(decision: Decision, *, headers: bool = False) -> Denial:
     sent["content-type"] = "application/problem+json"
     if decision.source == "client":
         problem = {
-            "type": "about:blank",
-            "title": "Service Unavailable",
+            "title": "Rate limiter unavailable",
             "status": 503,
-            "detail": "no limit can be checked now",
         }
         return Denial(503, sent, json.dumps(problem).encode())
     status = decision.status if 400 <= decision.status <= 599 else 429
@@ -44,14 +42,15 @@ def denial(decision: Decision, *, headers: bool = False) -> Denial:
         sent["retry-after"] = str(whole_seconds)
         detail = f"retry in {whole_seconds} s"
     else:
-        detail = "a retry does not help"
-    denied = {
+        detail = "waiting does not help"
+    denied: dict[str, object] = {
         "type": _QUOTA_EXCEEDED,
         "title": "Quota exceeded",
         "status": status,
         "detail": detail,
-        "violated-policies": [] if decision.policy is None else [decision.policy],
     }
+    if decision.policy is not None:
+        denied["violated-policies"] = [decision.policy]
     return Denial(status, sent, json.dumps(denied).encode())
 
 
