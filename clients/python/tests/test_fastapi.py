@@ -17,7 +17,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from tollgate_client import _address, asgi
 from tollgate_client.fastapi import install, rate_limit
-from tollgate_client.testing import Call, FakeAsyncTollgate
+from tollgate_client.testing import Call, FakeAsyncTollgate, FakeTollgate
 
 Start = Callable[..., Service]
 StartApp = Callable[[Callable[[], App]], App]
@@ -25,6 +25,10 @@ StartApp = Callable[[Callable[[], App]], App]
 
 def by_header(request: Request) -> str:
     return request.headers["x-user"]
+
+
+def browser(app: Any, **settings: Any) -> TestClient:
+    return TestClient(app, client=("192.0.2.1", 1), **settings)
 
 
 def app_with(limit: Any, **settings: Any) -> tuple[FastAPI, FakeAsyncTollgate]:
@@ -50,7 +54,7 @@ def app_with(limit: Any, **settings: Any) -> tuple[FastAPI, FakeAsyncTollgate]:
 
 def test_a_request_is_checked_under_its_name_and_key() -> None:
     app, tollgate = app_with(rate_limit("search", by=by_header, cost=2))
-    with TestClient(app) as client:
+    with browser(app) as client:
         assert client.get("/items/7", headers={"x-user": "alice"}).json() == {"number": 7}
     assert tollgate.calls == [Call("check", "search", {"key": "alice"}, 2)]
 
@@ -65,7 +69,7 @@ def test_the_key_is_the_address_of_the_client_by_default() -> None:
 def test_a_denial_is_a_problem_with_the_time_to_wait() -> None:
     app, tollgate = app_with(rate_limit("search"))
     tollgate.deny("search", retry_after=29.2, policy="users")
-    with TestClient(app) as client:
+    with browser(app) as client:
         denied = client.get("/items/7")
     assert denied.status_code == 429
     assert denied.headers["retry-after"] == "30"
@@ -86,7 +90,7 @@ def test_a_denial_that_waiting_does_not_help_has_no_time() -> None:
     tollgate.deny("search", reason="in_flight_exceeded", times=1)
     tollgate.deny("search", status=403, times=1)
     tollgate.deny("search", status=200, times=1)
-    with TestClient(app) as client:
+    with browser(app) as client:
         answers = [client.get("/items/7") for _ in range(4)]
     assert [answer.status_code for answer in answers] == [429, 429, 403, 429]
     assert [answer.headers.get("retry-after") for answer in answers] == [None, "1", None, None]
@@ -95,7 +99,7 @@ def test_a_denial_that_waiting_does_not_help_has_no_time() -> None:
 def test_a_name_that_is_closed_gets_503_without_an_answer() -> None:
     app, tollgate = app_with(rate_limit("login"))
     tollgate.fail("login", "timeout")
-    with TestClient(app) as client:
+    with browser(app) as client:
         denied = client.get("/items/7")
     assert (denied.status_code, denied.json()["status"]) == (503, 503)
     assert "retry-after" not in denied.headers
@@ -105,12 +109,34 @@ def test_a_name_that_is_closed_gets_503_without_an_answer() -> None:
 def test_a_name_that_is_open_is_admitted_without_an_answer() -> None:
     app, tollgate = app_with(rate_limit("search"))
     tollgate.fail("search", "connection")
-    with TestClient(app) as client:
+    with browser(app) as client:
         assert client.get("/items/7").status_code == 200
     assert tollgate.failures == {"connection": 1}
 
 
-@pytest.mark.parametrize("returned", [None, "", {}, 5, KeyError("no user")])
+REFUSED_KEYS = [
+    None,
+    "",
+    {},
+    5,
+    {"user": ""},
+    {"user": []},
+    {"user": ["a", ""]},
+    {"user": ["a"] * 65},
+    {"ip": ""},
+    {"ip": "unknown"},
+    {"ip": "192.0.2.1, 192.0.2.2"},
+    {"ip": "192.0.2.1:80"},
+    {"ip": "fe80::1%eth0"},
+    {"ip": ["192.0.2.1"]},
+    {"ip": True},
+    {"": "alice"},
+    {f"a{i}": "1" for i in range(64)},
+    KeyError("no user"),
+]
+
+
+@pytest.mark.parametrize("returned", REFUSED_KEYS)
 def test_a_key_function_that_fails_admits_nobody(returned: Any) -> None:
     def by() -> Any:
         if isinstance(returned, Exception):
@@ -118,7 +144,7 @@ def test_a_key_function_that_fails_admits_nobody(returned: Any) -> None:
         return returned
 
     app, tollgate = app_with(rate_limit("search", by=by))
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with browser(app, raise_server_exceptions=False) as client:
         assert client.get("/items/7").status_code == 500
     assert tollgate.calls == []
 
@@ -131,7 +157,7 @@ def test_the_key_is_a_dependency_with_errors_of_its_own() -> None:
         return name
 
     app, tollgate = app_with(rate_limit("search", by=key))
-    with TestClient(app) as client:
+    with browser(app) as client:
         assert client.get("/items/7").status_code == 401
     assert tollgate.calls == []
 
@@ -145,7 +171,7 @@ def test_a_limit_of_a_router_and_one_of_a_route_are_both_checked() -> None:
     async def items() -> None: ...
 
     app.include_router(router)
-    with TestClient(app) as client:
+    with browser(app) as client:
         client.get("/api/items")
     assert [call.name for call in tollgate.calls] == ["api", "items"]
 
@@ -153,7 +179,7 @@ def test_a_limit_of_a_router_and_one_of_a_route_are_both_checked() -> None:
 def test_a_websocket_is_denied_before_it_opens() -> None:
     app, tollgate = app_with(rate_limit("feed"))
     tollgate.deny("feed", retry_after=3)
-    with TestClient(app) as client:
+    with browser(app) as client:
         with pytest.raises(WebSocketDenialResponse) as caught, client.websocket_connect("/feed"):
             pass
         assert (caught.value.status_code, caught.value.headers["retry-after"]) == (429, "3")
@@ -168,7 +194,7 @@ def test_an_app_without_a_client_says_so() -> None:
     @app.get("/")
     async def root() -> None: ...
 
-    with TestClient(app) as client, pytest.raises(RuntimeError, match="install"):
+    with browser(app) as client, pytest.raises(RuntimeError, match="install"):
         client.get("/")
     install(app, FakeAsyncTollgate())
     with pytest.raises(RuntimeError, match="already"):
@@ -208,7 +234,7 @@ def test_the_middleware_checks_every_request() -> None:
         return {"key": asgi.header(scope, "X-Api-Key") or "none"}
 
     app = asgi.TollgateMiddleware(plain_app(seen), tollgate, name="api", by=by, cost=3)
-    client = TestClient(app)
+    client = browser(app)
     trace = {"traceparent": "00-ab-cd-01"}
     assert client.get("/", headers={"X-API-Key": "k1", **trace}).text == "hello"
     tollgate.deny("api", retry_after=1)
@@ -228,7 +254,7 @@ def test_a_server_without_denial_responses_closes_the_websocket() -> None:
     async def old_server(scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         await inner({**scope, "extensions": {}}, receive, send)
 
-    client = TestClient(old_server)
+    client = browser(old_server)
     with pytest.raises(WebSocketDisconnect) as caught, client.websocket_connect("/"):
         pass
     assert caught.value.code == 1008
@@ -313,3 +339,31 @@ def test_the_app_stays_up_without_the_service(
     relay.delay = 0.0
     if fault != "killed":
         until(lambda: app.ask("/search", alice).status == 429, "the limit")
+
+
+@pytest.mark.parametrize("given", ["testclient", "unknown", "192.0.2.1, 192.0.2.2", "192.0.2.1:80"])
+def test_a_server_that_gives_no_address_admits_nobody(given: str) -> None:
+    app, tollgate = app_with(rate_limit("search"))
+    with TestClient(app, client=(given, 1), raise_server_exceptions=False) as client:
+        assert client.get("/items/7").status_code == 500
+    assert tollgate.calls == []
+
+
+def test_only_a_client_of_asyncio_is_installed() -> None:
+    with pytest.raises(TypeError, match="AsyncTollgate"):
+        install(FastAPI(), FakeTollgate())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="AsyncTollgate"):
+        asgi.TollgateMiddleware(FastAPI(), FakeTollgate(), name="api")  # type: ignore[arg-type]
+
+
+def test_a_denial_by_the_client_itself_has_no_type() -> None:
+    app, tollgate = app_with(rate_limit("login"))
+    tollgate.fail("login", "timeout")
+    with browser(app) as client:
+        own = client.get("/items/7").json()
+        tollgate.admit("login")
+        tollgate.deny("login", reason="cost_exceeds_limit")
+        hopeless = client.get("/items/7").json()
+    assert own == {"title": "Rate limiter unavailable", "status": 503}
+    assert hopeless["detail"] == "waiting does not help"
+    assert "violated-policies" not in hopeless

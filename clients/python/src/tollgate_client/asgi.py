@@ -62,6 +62,8 @@ class TollgateMiddleware:
         cost: int = 1,
         headers: bool = False,
     ) -> None:
+        if not isinstance(client, AsyncTollgate):
+            raise TypeError(f"client: expected an AsyncTollgate, got {type(client).__name__}")
         if not isinstance(name, str) or not name:
             raise ValueError("name: expected the name of a check; paths of requests are not names")
         self._app = app

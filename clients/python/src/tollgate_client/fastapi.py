@@ -43,6 +43,8 @@ def install(app: FastAPI, client: AsyncTollgate, *, headers: bool = False) -> No
     With `headers`, responses have the limit headers that the service sent; after several
     checks, those of the last one. Close the client yourself, in the app's `lifespan`.
     """
+    if not isinstance(client, AsyncTollgate):
+        raise TypeError(f"client: expected an AsyncTollgate, got {type(client).__name__}")
     if hasattr(app.state, "tollgate"):
         raise RuntimeError("this app has a client of Tollgate already")
     app.state.tollgate = client

@@ -103,6 +103,8 @@ class FlaskTollgate:
         headers: bool = False,
         every_route: bool = False,
     ) -> None:
+        if client is not None and not isinstance(client, Tollgate):
+            raise TypeError(f"client: expected a Tollgate, got {type(client).__name__}")
         self._client = client
         self._by = by
         self._headers = headers
