@@ -15,6 +15,8 @@ from typing import Literal
 OnFailure = Literal["open", "closed"]
 
 _TCP = re.compile(r"(?i:(https?))://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})/?")
+# A name in a network of containers may have `_`.
+_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 # The longest path of a unix socket on Linux is 107 bytes, on macOS 103.
 _LONGEST_PATH = 103
 
@@ -60,7 +62,11 @@ class Address:
         scheme, host, port = match[1].lower(), match[2].strip("[]"), int(match[3])
         if not 0 < port < 65536:
             raise ValueError("url: the port is not between 1 and 65535")
-        if match[2].startswith("["):
+        if not match[2].startswith("["):
+            labels = host.removesuffix(".").split(".")
+            if len(host) > 253 or not all(map(_LABEL.fullmatch, labels)):
+                raise ValueError("url: the host is neither a name nor an address")
+        else:
             try:
                 ipaddress.IPv6Address(host)
             except ValueError:
@@ -69,8 +75,10 @@ class Address:
 
     @classmethod
     def _unix(cls, path: str) -> Address:
-        if not path.startswith("/") or path.startswith("//") or "\0" in path:
+        if path == "/" or not path.startswith("/") or path.startswith("//"):
             raise ValueError("url: a unix socket has an absolute path: unix:/absolute/path")
+        if any(char in path for char in "\0?#"):
+            raise ValueError("url: the path of a unix socket has no query, fragment or NUL")
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise ValueError(f"url: the path of the socket is longer than {_LONGEST_PATH} bytes")
         return cls("localhost", 0, path=path)
