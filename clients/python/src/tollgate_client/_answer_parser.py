@@ -19,7 +19,7 @@ _LARGEST_HEAD = 64 * 1024
 _LARGEST_ANSWER = 2 * _LARGEST_BODY
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*)?")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)")
 _LENGTH = re.compile(rb"[0-9]{1,10}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 
@@ -177,7 +177,7 @@ def _header(line: bytes) -> tuple[str, str]:
     found = _HEADER.fullmatch(line)
     if found is None:
         raise _invalid("a line of its headers is no header")
-    return found[1].decode("ascii").lower(), found[2].decode("latin-1").rstrip(" \t")
+    return found[1].decode("ascii").lower(), found[2].decode("latin-1").strip(" \t")
 
 
 def _invalid(why: str) -> NoAnswer:
