@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable
@@ -43,6 +44,9 @@ def test_lists_and_booleans_are_attributes(clients: Clients, service: Start) -> 
     tollgate = clients(service("--limit", "5/1h", "--key", "user").url)
     assert tollgate.check("search", user="alice", tags=["a", "b"], beta=True).used == 1
     assert tollgate.check("search", user="é" * 512, tags=["a" * 1024]).used == 1
+    most = {f"{i:0>2}" + "ä" * 126: True for i in range(62)}
+    assert tollgate.check("s" * 1024, most, user="bob").used == 1
+    assert tollgate.check("search", user="zoe", tags=["a"] * 64).used == 1
 
 
 def test_a_denial_is_a_value(clients: Clients, service: Start) -> None:
@@ -92,12 +96,19 @@ def test_wait_ends_when_the_window_does(clients: Clients, service: Start) -> Non
         (lambda t: t.check("s", user="\ud83d"), "Unicode"),
         (lambda t: t.check("s", user="a" * 1025), "user.*1024 bytes"),
         (lambda t: t.check("s", user=["a", "é" * 513]), "user.*1024 bytes"),
-        (lambda t: t.check("s", {str(n): "a" * 1000 for n in range(70)}), "65536"),
+        (lambda t: t.check("s", {str(n): ["a" * 1000] * 2 for n in range(60)}), "65536"),
         (lambda t: t.check("s", cost=-1), "cost"),
         (lambda t: t.check("s", cost=2**32), "cost"),
         (lambda t: t.check("s", cost=1.5), "cost"),
         (lambda t: t.check("s", cost=True), "cost"),
         (lambda t: t.check("s", traceparent="a\r\nb: c"), "traceparent"),
+        (lambda t: t.check("s", {f"a{i}": "1" for i in range(64)}), "more than 64"),
+        (lambda t: t.check("s", {"": "1"}), "a name must have"),
+        (lambda t: t.check("s", {"ä" * 129: "1"}), "a name must have"),
+        (lambda t: t.check("s", tags=["a"] * 65), "more than 64"),
+        (lambda t: t.check("s" * 1025), "longer than 1024"),
+        (lambda t: t.count("s" * 1025, k="a", window="1m"), "longer than 1024"),
+        (lambda t: t.count("s", {f"a{i}": "1" for i in range(65)}, window="1m"), "more than 64"),
         (lambda t: t.wait("s", timeout=-1), "timeout"),
         (lambda t: t.wait("s", timeout=float("nan")), "timeout"),
         (lambda t: t.reserve("s", units=1001), "units"),
@@ -134,6 +145,12 @@ def test_a_wrong_argument_is_refused_before_anything_is_sent(
         ({"url": "http://[::zz]:80"}, "url"),
         ({"url": "redis://host:80"}, "url"),
         ({"url": ""}, "url"),
+        ({"url": "http://a..b_-:1"}, "host"),
+        ({"url": "http://-a:1"}, "host"),
+        ({"url": "http://" + "a" * 64 + ":1"}, "host"),
+        ({"url": "unix:/"}, "url"),
+        ({"url": "unix:/a?b"}, "url"),
+        ({"url": "unix:/a#c"}, "url"),
         ({"url": "unix:relative"}, "url"),
         ({"url": "unix:" + "/a" * 60}, "url"),
         ({"token": ""}, "token"),
@@ -158,6 +175,7 @@ def test_a_wrong_setting_is_refused(settings: dict[str, Any], complaint: str) ->
     [
         ("HTTP://Host.example:80/", "http://Host.example:80"),
         ("http://[::1]:8080", "http://[::1]:8080"),
+        ("http://rate_limiter.example.:80", "http://rate_limiter.example.:80"),
         ("unix:/run/tollgate.sock", "unix:/run/tollgate.sock"),
     ],
 )
@@ -343,3 +361,70 @@ def test_a_policy_that_is_closed_wins_over_a_client_that_is_open(
 def test_decisions_are_told_apart_by_their_fields() -> None:
     assert Decision(True) == Decision(True)
     assert Decision(True) != Decision(True, used=1)
+
+
+def test_a_client_that_was_closed_hides_no_error_of_a_scope(
+    clients: Clients, peer: StartPeer
+) -> None:
+    def serve(connected: socket.socket) -> None:
+        while read_request(connected):
+            connected.sendall(
+                answer(b'{"allowed": true, "hold": "sealed", "expires_after_ms": 60000}')
+            )
+
+    tollgate = clients(peer(serve).url)
+
+    def work() -> None:
+        with tollgate.hold("render"):
+            tollgate.close()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert tollgate.failures == {"connection": 1}
+    if clients.loop is not None:
+        # The task that renews has ended.
+        clients.loop.run_until_complete(asyncio.sleep(0))
+        assert asyncio.all_tasks(clients.loop) == set()
+
+
+@pytest.mark.parametrize("mode", ["open", "closed"])
+def test_a_hold_that_no_thread_can_renew_is_a_failure(
+    peer: StartPeer, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    paths: list[bytes] = []
+
+    def serve(connected: socket.socket) -> None:
+        while request := read_request(connected):
+            paths.append(request.split()[1])
+            reserved = b'{"allowed": true, "hold": "sealed", "expires_after_ms": 60000}'
+            settled = b'{"status": "settled"}'
+            connected.sendall(answer(reserved if paths[-1] == b"/v1/reserve" else settled))
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    server = peer(serve)
+    with Tollgate(server.url, timeout=20, on_failure=mode) as tollgate:
+        # The thread of the server has to be there.
+        tollgate.reserve("render").release()
+        paths.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            with tollgate.hold("render") as hold:
+                assert hold.allowed == (mode == "open")
+                assert hold.decision.failure == "connection"
+        assert tollgate.failures == {"connection": 1}
+    assert paths == [b"/v1/reserve", b"/v1/settle"]
+
+
+def test_waiting_for_no_time_does_not_spin(clients: Clients, peer: StartPeer) -> None:
+    asked: list[bytes] = []
+
+    def serve(connected: socket.socket) -> None:
+        while request := read_request(connected):
+            asked.append(request)
+            connected.sendall(answer(b'{"allowed": false, "retry_after_ms": 0}', 429))
+
+    assert not clients(peer(serve).url).wait("crm", timeout=0.1).allowed
+    assert 1 < len(asked) <= 101

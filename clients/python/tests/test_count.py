@@ -82,6 +82,34 @@ def test_a_count_without_a_service_says_the_same(clients: Clients, mode: str) ->
     assert changed.allowed is None
 
 
+@pytest.mark.parametrize("serves", [True, False])
+def test_an_outage_means_for_a_count_what_it_means_for_its_name(
+    clients: Clients, service: Start, serves: bool
+) -> None:
+    url = "http://127.0.0.1:1"
+    if serves:
+        flags = ("--limit", "1/1h", "--caller-quotas", "--store", "redis://127.0.0.1:1")
+        url = service(*flags).url
+    tollgate = clients(url, on_failure="closed", names={"api": "open"})
+
+    def allowed(policy: str, **settings: str) -> bool | None:
+        return bool(tollgate.count(policy, key="alice", quotas=["5/1h"], **settings).allowed)
+
+    assert [allowed("login"), allowed("api")] == [False, True]
+    assert allowed("login", operation="get") is False
+    assert allowed("login", on_store_failure="open") is True
+    assert allowed("api", on_store_failure="closed") is False
+
+
+def test_a_client_that_is_closed_changes_counts(clients: Clients, service: Start) -> None:
+    url = service("--limit", "1/1h", "--caller-quotas").url
+    tollgate = clients(url, on_failure="closed")
+    changed = tollgate.count("api", key="alice", window="1h", operation="set", used=7)
+    assert (changed.used, changed.failure) == (7, None)
+    assert tollgate.count("api", key="alice", window="1h", operation="reset").used == 0
+    assert tollgate.failures == {}
+
+
 def test_a_service_without_caller_quotas_refuses(clients: Clients, service: Start) -> None:
     tollgate = clients(service("--limit", "1/1h").url)
     assert tollgate.count("api", key="alice", window="1h").failure == "refused"

@@ -403,6 +403,92 @@ def test_failures_are_logged_once_a_minute_without_values(
     assert tollgate.failures == {"refused": 21}
 
 
+def test_a_problem_that_repeats_its_request_shows_no_value(
+    clients: Clients, peer: StartPeer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def serve(connected: socket.socket) -> None:
+        while request := read_request(connected):
+            head, _, body = request.partition(b"\r\n\r\n")
+            detail = f"a bad day for {json.loads(body)['attributes']}, {head!r}"
+            connected.sendall(answer(json.dumps({"detail": detail}).encode(), 502))
+
+    tollgate = clients(peer(serve).url, token="canary-token")
+    with caplog.at_level(logging.INFO, "tollgate_client"):
+        tollgate.check("search", user="canary-value", tags=["canary-list"], first="a", key="ann")
+    assert "canary" not in caplog.text
+    assert "*** bad day for {'action': 'search'" in caplog.text
+    assert "'key': '***'" in caplog.text
+
+
+def test_a_problem_of_any_size_is_logged_at_once(
+    clients: Clients, peer: StartPeer, caplog: pytest.LogCaptureFixture
+) -> None:
+    detail = json.dumps({"detail": "ab " * 300_000 + "canary"}).encode()
+
+    def serve(connected: socket.socket) -> None:
+        while read_request(connected):
+            connected.sendall(answer(detail, 400))
+
+    tollgate = clients(peer(serve).url)
+    lists = {f"l{i}": [f"{i}{j}" for j in range(64)] for i in range(60)}
+    assert bounded(lambda: tollgate.check("search", lists, key="canary"), 2).failure == "refused"
+    assert "a detail of" in caplog.text
+
+
+@pytest.mark.parametrize("line", [b"a: " + b" " * 60_000, b"a:" + b" \t" * 30_000])
+def test_a_head_that_is_hard_to_read_takes_no_time(
+    clients: Clients, peer: StartPeer, line: bytes
+) -> None:
+    def serve(connected: socket.socket) -> None:
+        read_request(connected)
+        connected.sendall(b"HTTP/1.1 200 OK\r\n" + line + b"\x01\r\n\r\n")
+
+    tollgate = clients(peer(serve).url)
+    assert bounded(lambda: tollgate.check("search"), 0.5).failure == "invalid"
+
+
+def test_another_protocol_is_no_answer(clients: Clients, peer: StartPeer) -> None:
+    def serve(connected: socket.socket) -> None:
+        read_request(connected)
+        upgrade = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+        connected.sendall(upgrade)
+        read_request(connected)
+
+    tollgate = clients(peer(serve).url)
+    assert bounded(lambda: tollgate.check("search"), 1).failure == "invalid"
+
+
+def test_a_host_that_no_thread_can_resolve_is_a_failure(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    tollgate = clients("http://localhost:1")
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        assert tollgate.check("search").failure == "connection"
+    assert tollgate.check("search").failure == "connection"
+    assert tollgate.failures == {"connection": 2}
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_a_connection_ends_without_another_call(
+    peer: StartPeer, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(_streams, "IDLE_SECONDS", 0.4)
+    made, server = Clients(kind), peer(keep_alive)
+    tollgate = made(server.url)
+    tollgate.check("search")
+    connection = server.connections.get(timeout=20)
+    ends = time.monotonic() + 20
+    while connection.fileno() != -1 and time.monotonic() < ends:
+        tollgate.sleep(0.05)
+    assert connection.fileno() == -1
+    assert tollgate.check("search").failure is None
+    made.close()
+
+
 def test_a_log_that_fails_takes_no_decision_down(clients: Clients) -> None:
     class Broken(logging.Handler):
         def handle(self, record: logging.LogRecord) -> bool:

@@ -61,8 +61,19 @@ def test_a_fake_fails_like_a_service_that_is_down() -> None:
 def test_waiting_takes_no_time() -> None:
     tollgate = FakeTollgate()
     tollgate.deny("crm", retry_after=20, times=2)
-    assert tollgate.wait("crm", timeout=30).allowed
+    assert tollgate.wait("crm", timeout=60).allowed
     assert tollgate.slept == [20, 20]
+
+
+def test_waiting_ends_when_its_time_would_be_over() -> None:
+    tollgate = FakeTollgate()
+    tollgate.deny("crm", retry_after=0.5)
+    assert not tollgate.wait("crm", timeout=5).allowed
+    assert 8 <= len(tollgate.slept) <= 10
+    assert len(tollgate.calls) == len(tollgate.slept) + 1
+    tollgate.deny("api", retry_after=0)
+    assert not tollgate.wait("api", timeout=0.1).allowed
+    assert len(tollgate.calls) < 150
 
 
 def test_a_fake_checks_arguments() -> None:

@@ -18,8 +18,8 @@ from ._answer_parser import Reply
 from ._answers import Count, Decision, HoldAnswer
 from ._calls import Operation
 from ._exchange import Request
-from ._failures import FailureLog, NoAnswer
-from ._holds import HoldState
+from ._failures import ClientClosed, FailureLog, NoAnswer
+from ._holds import CLOSED_TOO_EARLY, HoldState
 from ._keys import Attribute, Attributes
 from ._limited import By, F, limit_async
 from ._settings import OnFailure, Settings
@@ -108,14 +108,14 @@ class AsyncTollgate:
         Returns a denial at once if the next attempt would be after `timeout` seconds, or
         if waiting does not help.
         """
-        ends = time.monotonic() + _calls.wait_seconds(timeout)
+        ends = self._now() + _calls.wait_seconds(timeout)
         request = _calls.named("/v1/check", name, attributes, more, cost, traceparent, tracestate)
         while True:
             decision = await self._decide(name, request)
             seconds = None if decision.allowed else _calls.waits_for(decision)
-            if seconds is None or time.monotonic() + seconds > ends:
+            if seconds is None or self._now() + seconds > ends:
                 return decision
-            await self._sleep(seconds)
+            await self._sleep(max(seconds, _calls.SHORTEST_WAIT))
 
     async def reserve(
         self,
@@ -185,21 +185,33 @@ class AsyncTollgate:
         operation: Operation = "add",
         cost: int = 1,
         used: int | None = None,
-        on_store_failure: OnFailure = "open",
+        on_store_failure: OnFailure | None = None,
         **more: Attribute,
     ) -> Count:
         """Counts under limits of the caller, or in a window without a limit.
 
         The service must run with `--caller-quotas`. Without an answer, `failure` says
-        why; with quotas, `allowed` then follows `on_store_failure`.
+        why; with quotas, `allowed` then follows `on_store_failure`, and
+        without that, what `on_failure` and `names` say of the policy.
         """
         request = _calls.counted(
-            policy, attributes, more, window, quotas, operation, cost, used, on_store_failure
+            policy,
+            attributes,
+            more,
+            window,
+            quotas,
+            operation,
+            cost,
+            used,
+            on_store_failure,
+            self._settings,
         )
         try:
             return await self._ask(request, _calls.count)
         except NoAnswer as failure:
-            return _calls.count_without_answer(quotas, operation, on_store_failure, failure)
+            return _calls.count_without_answer(
+                self._settings, policy, quotas, operation, on_store_failure, failure
+            )
 
     def limit(self, name: str, *, by: By | None = None, cost: int = 1) -> Callable[[F], F]:
         """Limits an async function: a decorator, which raises `RateLimited` on a denial.
@@ -248,6 +260,7 @@ class AsyncTollgate:
         try:
             answer = read(await self._send(request, deadline))
         except NoAnswer as failure:
+            failure.mask(request.secrets(), self._settings.token)
             self._failures.note(failure)
             raise
         self._failures.log_if_due()
@@ -255,6 +268,9 @@ class AsyncTollgate:
 
     async def _send(self, request: Request, deadline: float) -> Reply:
         return await self._streams.send(request, deadline)
+
+    def _now(self) -> float:
+        return time.monotonic()
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -313,10 +329,14 @@ class AsyncHold(HoldState):
 
     async def _end(self, failed_and_releases: bool, renewing: asyncio.Task[None] | None) -> None:
         cost = self._cost_at_end(failed_and_releases)
-        if cost is not None:
-            await self.settle(cost)
-        if renewing is not None:
-            renewing.cancel()
+        try:
+            if cost is not None:
+                await self.settle(cost)
+        except ClientClosed:
+            self._client._failures.note(CLOSED_TOO_EARLY)
+        finally:
+            if renewing is not None:
+                renewing.cancel()
 
     def _start_renewing(self) -> asyncio.Task[None] | None:
         if not self._is_renewable():
@@ -325,10 +345,11 @@ class AsyncHold(HoldState):
 
     async def _keep_renewing(self) -> None:
         """Renews whenever a third of the hold's length has passed."""
-        while True:
-            await asyncio.sleep(self._seconds / 3)
-            if self._settled or (await self.renew()).status not in (None, "renewed"):
-                return
+        with contextlib.suppress(ClientClosed):
+            while True:
+                await asyncio.sleep(self._seconds / 3)
+                if self._settled or (await self.renew()).status not in (None, "renewed"):
+                    return
 
 
 def _forget_after_fork() -> None:

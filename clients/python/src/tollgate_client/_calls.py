@@ -13,12 +13,14 @@ from ._answer_parser import Reply
 from ._answers import Count, Decision, Failure, HoldAnswer
 from ._exchange import Request
 from ._failures import NoAnswer
-from ._keys import Attributes, checked
+from ._keys import LONGEST_TEXT, Attributes, checked
 from ._settings import OnFailure, Settings
 
 Operation = Literal["add", "subtract", "get", "set", "reset"]
 
 _DEFAULT_LENGTH = "60s"
+SHORTEST_WAIT = 0.001
+"""What `wait` sleeps at least, whatever an answer says."""
 _LARGEST_COST = 2**32 - 1
 _LARGEST_FIGURE = 2**63 - 1
 _PASSED_ON = re.compile(r"ratelimit(-.+)?|x-ratelimit-.+|retry-after")
@@ -79,7 +81,8 @@ def counted(
     operation: Operation,
     cost: int,
     used: int | None,
-    on_store_failure: OnFailure,
+    on_store_failure: OnFailure | None,
+    settings: Settings | None = None,
 ) -> Request:
     """A count under limits of the caller."""
     if (window is None) == (quotas is None):
@@ -103,10 +106,13 @@ def counted(
     _put_cost(body, cost)
     if used is not None:
         body["used"] = whole(used, "used", _LARGEST_FIGURE)
-    if on_store_failure not in ("open", "closed"):
+    if on_store_failure not in (None, "open", "closed"):
         raise ValueError("on_store_failure: expected 'open' or 'closed'")
-    if on_store_failure != "open":
-        body["on_store_failure"] = on_store_failure
+    is_closed = on_store_failure == "closed"
+    if on_store_failure is None and settings is not None and operation in ("add", "get"):
+        is_closed = not settings.admits(policy)
+    if is_closed:
+        body["on_store_failure"] = "closed"
     return Request.build("/v1/count", body)
 
 
@@ -167,14 +173,18 @@ def without_answer(settings: Settings, name: str, failure: NoAnswer) -> Decision
 
 
 def count_without_answer(
+    settings: Settings,
+    policy: str,
     quotas: Sequence[str] | None,
     operation: Operation,
-    on_store_failure: OnFailure,
+    on_store_failure: OnFailure | None,
     failure: NoAnswer,
 ) -> Count:
     """The client's own answer to a count: a verdict only where the service gives one."""
-    decides = quotas is not None and operation in ("add", "get")
-    allowed = on_store_failure == "open" if decides else None
+    allowed = None
+    if quotas is not None and operation in ("add", "get"):
+        asked = on_store_failure is not None
+        allowed = on_store_failure == "open" if asked else settings.admits(policy)
     return Count(allowed=allowed, source="client", failure=failure.kind)
 
 
@@ -217,11 +227,13 @@ def _name(name: str) -> str:
         raise TypeError(f"name: expected a string, got {type(name).__name__}")
     if not name:
         raise ValueError("name: it is empty")
+    if len(name.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
+        raise ValueError(f"name: it is longer than {LONGEST_TEXT} bytes")
     return name
 
 
 def _with_action(name: str, attributes: Attributes | None, more: Attributes) -> dict[str, Any]:
-    joined = checked(attributes, more)
+    joined = checked(attributes, more, others=1)
     if "action" in joined:
         raise ValueError("attributes: `action` is the name of the check; call yours something else")
     return {"action": _name(name), **joined}

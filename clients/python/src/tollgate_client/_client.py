@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from . import _calls
 from ._answer_parser import Reply
-from ._answers import Count, Decision, HoldAnswer
+from ._answers import Count, Decision, Failure, HoldAnswer
 from ._calls import Operation
 from ._exchange import Request
-from ._failures import FailureLog, NoAnswer
-from ._holds import HoldState
+from ._failures import ClientClosed, FailureLog, NoAnswer
+from ._holds import CLOSED_TOO_EARLY, HoldState
 from ._keys import Attribute, Attributes
 from ._limited import By, F, limit
 from ._settings import OnFailure, Settings
@@ -107,14 +107,14 @@ class Tollgate:
         Returns a denial at once if the next attempt would be after `timeout` seconds, or
         if waiting does not help.
         """
-        ends = time.monotonic() + _calls.wait_seconds(timeout)
+        ends = self._now() + _calls.wait_seconds(timeout)
         request = _calls.named("/v1/check", name, attributes, more, cost, traceparent, tracestate)
         while True:
             decision = self._decide(name, request)
             seconds = None if decision.allowed else _calls.waits_for(decision)
-            if seconds is None or time.monotonic() + seconds > ends:
+            if seconds is None or self._now() + seconds > ends:
                 return decision
-            self._sleep(seconds)
+            self._sleep(max(seconds, _calls.SHORTEST_WAIT))
 
     def reserve(
         self,
@@ -162,14 +162,19 @@ class Tollgate:
         hold = self.reserve(
             name, attributes, cost=cost, units=units, expires_after=expires_after, **more
         )
-        with hold._renewed():
-            try:
-                yield hold
-            except BaseException:
-                hold._end(failed_and_releases=release_on_error)
-                raise
-            else:
-                hold._end(failed_and_releases=False)
+        if not hold._start_renewing():
+            hold.release()
+            failure = NoAnswer(Failure.CONNECTION, "no thread can be started to renew a hold")
+            self._failures.note(failure)
+            hold = Hold(self, _calls.without_answer(self._settings, name, failure), None, cost, 0.0)
+        failed_and_releases = False
+        try:
+            yield hold
+        except BaseException:
+            failed_and_releases = release_on_error
+            raise
+        finally:
+            hold._end(failed_and_releases)
 
     def count(
         self,
@@ -182,21 +187,33 @@ class Tollgate:
         operation: Operation = "add",
         cost: int = 1,
         used: int | None = None,
-        on_store_failure: OnFailure = "open",
+        on_store_failure: OnFailure | None = None,
         **more: Attribute,
     ) -> Count:
         """Counts under limits of the caller, or in a window without a limit.
 
         The service must run with `--caller-quotas`. Without an answer, `failure` says
-        why; with quotas, `allowed` then follows `on_store_failure`.
+        why; with quotas, `allowed` then follows `on_store_failure`, and
+        without that, what `on_failure` and `names` say of the policy.
         """
         request = _calls.counted(
-            policy, attributes, more, window, quotas, operation, cost, used, on_store_failure
+            policy,
+            attributes,
+            more,
+            window,
+            quotas,
+            operation,
+            cost,
+            used,
+            on_store_failure,
+            self._settings,
         )
         try:
             return self._ask(request, _calls.count)
         except NoAnswer as failure:
-            return _calls.count_without_answer(quotas, operation, on_store_failure, failure)
+            return _calls.count_without_answer(
+                self._settings, policy, quotas, operation, on_store_failure, failure
+            )
 
     def limit(self, name: str, *, by: By | None = None, cost: int = 1) -> Callable[[F], F]:
         """Limits a function: a decorator, which raises `RateLimited` on a denial.
@@ -241,6 +258,7 @@ class Tollgate:
         try:
             answer = read(self._send(request, deadline))
         except NoAnswer as failure:
+            failure.mask(request.secrets(), self._settings.token)
             self._failures.note(failure)
             raise
         self._failures.log_if_due()
@@ -248,6 +266,9 @@ class Tollgate:
 
     def _send(self, request: Request, deadline: float) -> Reply:
         return self._sockets.send(request, deadline)
+
+    def _now(self) -> float:
+        return time.monotonic()
 
     def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -298,30 +319,33 @@ class Hold(HoldState):
 
     def _end(self, failed_and_releases: bool) -> None:
         cost = self._cost_at_end(failed_and_releases)
-        if cost is not None:
-            self.settle(cost)
+        try:
+            if cost is not None:
+                self.settle(cost)
+        except ClientClosed:
+            self._client._failures.note(CLOSED_TOO_EARLY)
+        finally:
+            self._stop_renewing.set()
 
-    @contextlib.contextmanager
-    def _renewed(self) -> Iterator[None]:
-        """Renews on a thread whenever a third of the hold's length has passed."""
+    def _start_renewing(self) -> bool:
+        """Renews on a thread whenever a third of the hold's length has passed.
+
+        Returns whether the hold is safe: false if no thread can be started.
+        """
         if not self._is_renewable():
-            yield
-            return
+            return True
         thread = threading.Thread(target=self._keep_renewing, name="tollgate-hold", daemon=True)
         try:
             thread.start()
         except RuntimeError:
-            self.release()
-            raise
-        try:
-            yield
-        finally:
-            self._stop_renewing.set()
+            return False
+        return True
 
     def _keep_renewing(self) -> None:
-        while not self._stop_renewing.wait(self._seconds / 3):
-            if self.renew().status not in (None, "renewed"):
-                return
+        with contextlib.suppress(ClientClosed):
+            while not self._stop_renewing.wait(self._seconds / 3):
+                if self.renew().status not in (None, "renewed"):
+                    return
 
 
 def _forget_after_fork() -> None:

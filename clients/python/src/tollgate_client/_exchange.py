@@ -44,6 +44,17 @@ class Request:
             raise ValueError(f"the request takes {len(text)} bytes; at most {_LARGEST_REQUEST} fit")
         return cls(path, text, headers, repeatable)
 
+    def secrets(self) -> list[str]:
+        """The texts that no log may have: values of attributes, and the seal of a hold."""
+        body = json.loads(self.body)
+        attributes = body.get("attributes", {})
+        values = [value for name, value in attributes.items() if name != "action"]
+        values.append(body.get("hold"))
+        texts = [
+            each for value in values for each in (value if isinstance(value, list) else [value])
+        ]
+        return [text for text in texts if isinstance(text, str)]
+
 
 def common_headers(settings: Settings) -> bytes:
     """The headers that all requests of a client have, and their first line's end.

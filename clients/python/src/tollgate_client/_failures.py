@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 import time
 
@@ -12,6 +13,8 @@ from ._answers import Failure
 _SECONDS_BETWEEN_LINES = 60.0
 # A detail comes from the other end of a connection, which need not be the service.
 _LONGEST_DETAIL = 300
+# Those of the service are shorter. A longer one is not searched for values, and not logged.
+_LONGEST_PROBLEM = 2000
 
 
 class NoAnswer(Exception):
@@ -23,6 +26,23 @@ class NoAnswer(Exception):
         self.detail = detail
         # The service refuses because of a policy that is `closed` (rule 16).
         self.verdict = verdict
+
+    def mask(self, values: list[str], token: str | None) -> None:
+        """Replaces the values of a call and the token in the detail (rule 17)."""
+        if len(self.detail) > _LONGEST_PROBLEM:
+            self.detail = f"a detail of {len(self.detail)} characters"
+        secrets = {*values, token or ""} - {""}
+        # One may be a part of another.
+        for secret in sorted(secrets, key=len, reverse=True):
+            if secret in self.detail:
+                self.detail = re.sub(_pattern(secret), "***", self.detail)
+
+
+class ClientClosed(RuntimeError):
+    """A call of a client that was closed: an error of the app."""
+
+    def __init__(self) -> None:
+        super().__init__("this client is closed")
 
 
 class FailureLog:
@@ -79,6 +99,13 @@ class FailureLog:
                 kinds,
                 last,
             )
+
+
+def _pattern(secret: str) -> str:
+    # A short value, such as `a`, is a part of many words.
+    if len(secret.encode("utf-8", "surrogatepass")) < 4:
+        return rf"(?<![^\W_]){re.escape(secret)}(?![^\W_])"
+    return re.escape(secret)
 
 
 def _printable(detail: str) -> str:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from . import _calls
-from ._answers import Decision, HoldAnswer
+from ._answers import Decision, Failure, HoldAnswer
 from ._exchange import Request
+from ._failures import NoAnswer
+
+CLOSED_TOO_EARLY = NoAnswer(
+    Failure.CONNECTION, "the client was closed before a hold was settled, so it ends by itself"
+)
 
 
 class HoldState:

@@ -34,9 +34,12 @@ class Resolver:
                 future: Future[list[Target]] = Future()
                 # From here on, a caller that gives up cannot cancel it for others.
                 future.set_running_or_notify_cancel()
-                threading.Thread(
-                    target=self._resolve, args=(future,), name="tollgate-resolver", daemon=True
-                ).start()
+                try:
+                    threading.Thread(
+                        target=self._resolve, args=(future,), name="tollgate-resolver", daemon=True
+                    ).start()
+                except RuntimeError:
+                    future.set_exception(OSError("no thread can be started to resolve its name"))
                 self._running = future
             return self._running
 

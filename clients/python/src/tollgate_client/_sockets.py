@@ -13,7 +13,7 @@ from collections import deque
 from ._answer_parser import Reply
 from ._answers import Failure
 from ._exchange import Exchange, Request, common_headers
-from ._failures import NoAnswer
+from ._failures import ClientClosed, NoAnswer
 from ._resolver import Resolver
 from ._settings import Settings
 
@@ -46,7 +46,7 @@ class Sockets:
     def send(self, request: Request, deadline: float) -> Reply:
         """Sends a request and returns its answer. Raises `NoAnswer` by the deadline."""
         if self._closed:
-            raise RuntimeError("this client is closed")
+            raise ClientClosed
         free = self._free
         if not free.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise NoAnswer(Failure.TIMEOUT, "all connections are in use")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from ._answer_parser import Reply
 from ._answers import Failure
 from ._exchange import Exchange, Request, common_headers
-from ._failures import NoAnswer
+from ._failures import ClientClosed, NoAnswer
 from ._resolver import Resolver
 from ._settings import Settings
 from ._sockets import IDLE_SECONDS, REPEATS, readable
@@ -40,7 +40,7 @@ class Streams:
     async def send(self, request: Request, deadline: float) -> Reply:
         """Sends a request and returns its answer. Raises `NoAnswer` by the deadline."""
         if self._closed:
-            raise RuntimeError("this client is closed")
+            raise ClientClosed
         loop = asyncio.get_running_loop()
         streams = self._loops.get(loop) or self._streams_of(loop)
         return await streams.send(request, deadline)
@@ -75,6 +75,7 @@ class _LoopStreams:
         self._headers = common_headers(settings)
         self._free = _Slots(settings.max_connections)
         self._idle: deque[_Connection] = deque()
+        self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def send(self, request: Request, deadline: float) -> Reply:
@@ -88,6 +89,8 @@ class _LoopStreams:
 
     def close(self) -> None:
         self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
         while self._idle:
             self._idle.pop().close()
 
@@ -114,12 +117,11 @@ class _LoopStreams:
                     raise
                 repeats -= 1
             else:
-                self._keep(connection)
+                self._keep(loop, connection)
                 return reply
 
     def _reused(self) -> _Connection | None:
-        while self._idle and self._idle[0].idle_since < time.monotonic() - IDLE_SECONDS:
-            self._idle.popleft().close()
+        self._close_expired()
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable():
@@ -128,12 +130,25 @@ class _LoopStreams:
             connection.close()
         return None
 
-    def _keep(self, connection: _Connection) -> None:
+    def _close_expired(self) -> None:
+        while self._idle and self._idle[0].idle_since < time.monotonic() - IDLE_SECONDS:
+            self._idle.popleft().close()
+
+    def _sweep_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Closes connections of an app that makes no more calls."""
+        self._close_expired()
+        self._sweep = None
+        if self._idle:
+            self._sweep = loop.call_later(IDLE_SECONDS / 4, self._sweep_idle, loop)
+
+    def _keep(self, loop: asyncio.AbstractEventLoop, connection: _Connection) -> None:
         if self._closed or not connection.http.reusable:
             connection.close()
             return
         connection.idle_since = time.monotonic()
         self._idle.append(connection)
+        if self._sweep is None:
+            self._sweep = loop.call_later(IDLE_SECONDS, self._sweep_idle, loop)
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, deadline: float) -> _Connection:
         address = self._settings.address
