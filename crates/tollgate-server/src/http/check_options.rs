@@ -7,7 +7,7 @@ use tollgate_http::TrustedProxies;
 use tollgate_policy::{Policy, PolicyError};
 
 use super::dialects::Dialect;
-use super::wire::{GivenLimit, MAX_CALLER_QUOTAS};
+use super::wire::{GivenLimit, expect_caller_quotas};
 use crate::access::listener::Listener;
 use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
@@ -76,10 +76,7 @@ impl CheckOptions {
         if !self.caller_quotas {
             return Err(Rejection::no_limits("quotas"));
         }
-        if !(1..=MAX_CALLER_QUOTAS).contains(&quotas.len()) {
-            let detail = format!("expected 1 to {MAX_CALLER_QUOTAS} quotas");
-            return Err(Rejection::bad_field("quotas", detail));
-        }
+        expect_caller_quotas(&quotas)?;
         let (mut charged, mut in_flight) = (Vec::new(), None);
         for limit in quotas {
             match limit {

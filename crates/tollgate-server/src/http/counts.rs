@@ -7,7 +7,7 @@ use tollgate_policy::{CountOperation, Policy, PolicyError};
 
 use super::wire::{
     BatchRequest, CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm, CountReply,
-    CountRequest, GivenLimit, MAX_CALLER_QUOTAS, OperationName, OutageAnswer,
+    CountRequest, GivenLimit, OperationName, OutageAnswer, expect_caller_quotas,
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
@@ -106,9 +106,7 @@ impl Edge {
 
 /// Returns the quotas, if this operation can be executed on all of them.
 fn charged_quotas(limits: Vec<GivenLimit>, operation: OperationName) -> Result<Vec<Quota>, Rejection> {
-    if !(1..=MAX_CALLER_QUOTAS).contains(&limits.len()) {
-        return Err(Rejection::bad_field("quotas", format!("expected 1 to {MAX_CALLER_QUOTAS} quotas")));
-    }
+    expect_caller_quotas(&limits)?;
     // Of other kinds, a charge past the limit does not tell when its cost would fit, and a mark belongs to one charge.
     let needs_windows = matches!(operation, OperationName::Add | OperationName::Subtract);
     let each = limits.into_iter().enumerate().map(|(index, limit)| {

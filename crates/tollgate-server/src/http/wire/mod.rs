@@ -25,8 +25,9 @@ pub(super) use self::holds::{
     asked_hold,
 };
 pub(super) use self::requests::{
-    BatchEntryRequest, BatchRequest, CheckRequest, GivenLimit, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS,
-    PeekRequest, RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
+    BatchEntryRequest, BatchRequest, CheckRequest, GivenLimit, KEY_ATTRIBUTES, PeekRequest,
+    RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
+    expect_caller_quotas,
 };
 
 /// Describes a type of the wire.

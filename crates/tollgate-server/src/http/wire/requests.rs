@@ -172,7 +172,15 @@ pub(in crate::http) struct RefundRequest<'a> {
 }
 
 /// The maximum number of limits in one request of a caller.
-pub(in crate::http) const MAX_CALLER_QUOTAS: usize = 8;
+const MAX_CALLER_QUOTAS: usize = 8;
+
+/// Refuses an empty or a too long list of a caller's limits.
+pub(in crate::http) fn expect_caller_quotas(limits: &[GivenLimit]) -> Result<(), Rejection> {
+    if (1..=MAX_CALLER_QUOTAS).contains(&limits.len()) {
+        return Ok(());
+    }
+    Err(Rejection::bad_field("quotas", format!("expected 1 to {MAX_CALLER_QUOTAS} quotas")))
+}
 
 /// A charge, named as in the check's answer: by `start` for fixed windows, else by `mark`.
 #[derive(Deserialize, JsonSchema)]
