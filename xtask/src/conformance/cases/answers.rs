@@ -41,7 +41,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase {
         name: "refused",
         rules: &[11],
-        plays: "a problem with 400, 401, 403, 404, 409, 413 or 422 is a failure of the kind `refused`",
+        plays: "a problem with 400, 401, 402, 403, 404, 409, 413, 422, 429 or 451 is a failure of the kind `refused`",
         play: refused,
     },
     ConformanceCase {
@@ -150,7 +150,13 @@ fn headers(stage: &mut Stage<'_>) -> CaseOutcome {
 }
 
 fn refused(stage: &mut Stage<'_>) -> CaseOutcome {
-    let replies = [400, 401, 403, 404, 409, 413, 422].map(|status| problem(status, "it is wrong"));
+    let statuses = [400, 401, 402, 403, 404, 409, 413, 422, 429, 451];
+    let mut replies = statuses.map(|status| problem(status, "it is wrong")).to_vec();
+    // No denial, though it has what denials have: only a decision is one.
+    let body = json!({
+        "title": "Any", "status": 429, "detail": "wait", "reason": "too_many_names", "retry_after_ms": 3_000,
+    });
+    replies.push(HttpAnswer::json(429, &body).header("Retry-After", "3").reply());
     expect_failures(stage, &replies, &["refused"])
 }
 

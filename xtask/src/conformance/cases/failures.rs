@@ -14,7 +14,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase {
         name: "open-and-closed",
         rules: &[16],
-        plays: "without an answer, calls are admitted, or denied as the client or the name says; a problem with a `reason` that is a verdict always denies",
+        plays: "without an answer, calls are admitted, or denied as the client or the name says; a problem with a `reason` that is a verdict always denies, and is a plain failure of a count",
         play: open_and_closed,
     },
     ConformanceCase {
@@ -65,17 +65,28 @@ fn verdicts(stage: &mut Stage<'_>) -> CaseOutcome {
     for (reason, allowed) in reasons {
         let body = json!({"title": "Any", "status": 503, "detail": "away", "reason": reason});
         let server = stage.serve(move |_, _| HttpAnswer::json(503, &body).reply())?;
-        for operation in ["check", "peek", "reserve"] {
-            let call = with(check(), json!({"do": operation}));
+        let calls = [
+            (check(), allowed),
+            (with(check(), json!({"do": "peek"})), allowed),
+            (with(check(), json!({"do": "reserve"})), allowed),
+            // It does not wait.
+            (with(check(), json!({"do": "wait", "timeout_ms": 60_000})), allowed),
+        ];
+        for (call, allowed) in calls {
             let answer = stage.ask(&call)?;
             // The reason of the problem may be passed on.
             expect_fields(&with(answer, json!({"reason": null})), &without_answer(allowed, "unavailable"))
-                .map_err(|difference| {
-                    difference.within(&format!("{operation} with the reason `{reason}`"))
-                })?;
+                .map_err(|difference| difference.within(&format!("{call} with the reason `{reason}`")))?;
         }
-        expect_arrivals(&server, 3)?;
-        stage.expect_failures(&json!({"unavailable": 3}))?;
+        let count = json!({
+            "do": "count", "policy": "login", "attributes": {"user": "alice"}, "quotas": ["5/1m"],
+        });
+        let answer = stage.ask(&count)?;
+        expect(answer["failure"] == "unavailable" && answer["allowed"] != false, || {
+            format!("{count} with the reason `{reason}` answered {answer}, expected a plain failure")
+        })?;
+        expect_arrivals(&server, 5)?;
+        stage.expect_failures(&json!({"unavailable": 5}))?;
     }
     Ok(())
 }

@@ -219,11 +219,11 @@ fn end_of_scope(stage: &mut Stage<'_>) -> CaseOutcome {
     expect(arrivals[1].request.body["cost"] == 1, || {
         format!("a hold without a cost ended with {}", arrivals[1].request.body)
     })?;
-    settle_twice(stage)
+    reservation_of_a_scope(stage)
 }
 
-/// A hold that was settled in its scope is not settled again.
-fn settle_twice(stage: &mut Stage<'_>) -> CaseOutcome {
+/// A scope reserves as a call does.
+fn reservation_of_a_scope(stage: &mut Stage<'_>) -> CaseOutcome {
     let server = stage.serve(|request, _| serve_holds(request, "renewed"))?;
     let answer = stage.ask(&with(hold_for(0), json!({"settle": 10})))?;
     expect_fields(&answer, &with(admitted(), json!({"lost": false})))?;

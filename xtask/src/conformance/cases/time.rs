@@ -12,8 +12,8 @@ use crate::conformance::difference::{CaseOutcome, Difference, expect};
 use crate::conformance::reply::{HttpAnswer, ScriptedReply};
 use crate::conformance::server::ScriptedServer;
 use crate::conformance::stage::{
-    Stage, admit, admitted, admitted_body, check, expect_arrivals, expect_fields, expect_in_time, with,
-    without_answer,
+    Stage, admit, admitted, admitted_body, check, expect_arrivals, expect_fields, expect_in_time, problem,
+    with, without_answer,
 };
 
 pub(super) const CASES: &[ConformanceCase] = &[
@@ -247,15 +247,26 @@ fn repeated_settlement(stage: &mut Stage<'_>) -> CaseOutcome {
     expect([settlement, again].iter().all(|arrival| arrival.request.body == settle), || {
         format!("a settlement has another body than {settle}: {}", again.request.body)
     })?;
-    // No answer at all, and no repetition of a problem.
-    let server = stage.serve(|request, _| match request.path.as_str() {
+    for call in [json!({"do": "renew"}), json!({"do": "settle", "cost": 4}), json!({"do": "release"})] {
+        expect_once(stage, &call, problem(503, "away"), "unavailable")?;
+        expect_once(stage, &call, ScriptedReply::Silence, "timeout")?;
+    }
+    Ok(())
+}
+
+/// Expects that a call about a hold arrives once if this is the reply to it, and is a failure of this kind.
+fn expect_once(stage: &mut Stage<'_>, call: &Value, reply: ScriptedReply, kind: &str) -> CaseOutcome {
+    let server = ScriptedServer::on_tcp(None, move |request, _| match request.path.as_str() {
         "/v1/reserve" => HttpAnswer::json(200, &reserved_body()).reply(),
-        _ => HttpAnswer::json(503, &json!({"title": "Any", "status": 503, "detail": "away"})).reply(),
+        _ => reply.clone(),
     })?;
-    stage.expect_answer(&reserve(), &admitted())?;
-    let answer = stage.ask(&json!({"do": "settle", "cost": 4}))?;
-    expect(answer["failure"] == "unavailable", || {
-        format!("a settlement without a status answered {answer}")
-    })?;
-    expect_arrivals(&server, 2).map(drop)
+    stage.start(&server, json!({"timeout_ms": 300}))?;
+    let reserved = stage.ask(&reserve())?;
+    if reserved["failure"] == "timeout" {
+        return Err(Difference::late("a reservation had no answer within 300 ms"));
+    }
+    expect_fields(&reserved, &admitted())?;
+    let answer = stage.ask(call)?;
+    expect(answer["failure"] == kind, || format!("{call} answered {answer}, expected the failure `{kind}`"))?;
+    expect_arrivals_in_time(&server, 2).map_err(|difference| difference.within(&format!("{call}, {kind}")))
 }
