@@ -163,7 +163,10 @@ fn play_case(
         let folder = folder.join(attempts.to_string());
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         driver.limit(CASE_LIMIT);
-        let outcome = Stage::new(driver, command, &folder).play(&case);
+        let mut stage = Stage::new(driver, command, &folder);
+        let outcome = (case.play)(&mut stage);
+        // A request that broke a rule may be the cause of what the case found.
+        let outcome = stage.expect_right_requests().and(outcome);
         let is_final = attempts == ATTEMPTS || !outcome.as_ref().is_err_and(Difference::is_late);
         if is_final || !driver.is_usable() {
             return Ok(CaseResult { case, outcome, attempts, time: watch.elapsed() });
