@@ -409,13 +409,20 @@ def test_a_problem_that_repeats_its_request_shows_no_value(
     def serve(connected: socket.socket) -> None:
         while request := read_request(connected):
             head, _, body = request.partition(b"\r\n\r\n")
-            detail = f"a bad day for {json.loads(body)['attributes']}, {head!r}"
+            sent = json.loads(body)["attributes"]
+            detail = f"a bad day for {sent}, {head!r}"
+            if sent["action"] == "login":
+                detail = f"{body.decode()} and {json.dumps(sent)}"
             connected.sendall(answer(json.dumps({"detail": detail}).encode(), 502))
 
     tollgate = clients(peer(serve).url, token="canary-token")
     with caplog.at_level(logging.INFO, "tollgate_client"):
         tollgate.check("search", user="canary-value", tags=["canary-list"], first="a", key="ann")
+        assert tollgate.check("login", user='can"ary\\é\n').failure == "unavailable"
+        tollgate.close()
     assert "canary" not in caplog.text
+    assert "ary" not in caplog.text
+    assert '"user":"***"' in caplog.text
     assert "*** bad day for {'action': 'search'" in caplog.text
     assert "'key': '***'" in caplog.text
 

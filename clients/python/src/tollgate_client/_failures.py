@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import re
 import threading
@@ -32,6 +33,9 @@ class NoAnswer(Exception):
         if len(self.detail) > _LONGEST_PROBLEM:
             self.detail = f"a detail of {len(self.detail)} characters"
         secrets = {*values, token or ""} - {""}
+        # Whatever repeats a body of a request has them as JSON writes them.
+        for is_ascii in (False, True):
+            secrets |= {json.dumps(value, ensure_ascii=is_ascii)[1:-1] for value in values if value}
         # One may be a part of another.
         for secret in sorted(secrets, key=len, reverse=True):
             if secret in self.detail:
