@@ -80,16 +80,19 @@ pub(super) fn measure(app: &RunningApp, effort: Effort) -> Result<LatencyResult>
         p99_us: median(rounds.iter().map(|round| round[path].p99)),
         a_second: median(rounds.iter().map(|round| round[path].a_second)),
     };
-    let ratio = median(rounds.iter().map(|round| {
-        let [free, bare, limited] = [0, 1, 2].map(|path| round[path].p50);
-        (limited - free) / (bare - free)
-    }));
+    let ratio = added_ratio(rounds.iter().map(|round| [0, 1, 2].map(|path| round[path].p50)))?;
     let [free, bare, limited, usual] = [0, 1, 2, 3].map(figures);
-    ensure!(
-        bare.p50_us > free.p50_us,
-        "a plain request to the service adds nothing: nothing can be compared"
-    );
     Ok(LatencyResult { free, bare, limited, usual, ratio })
+}
+
+/// Returns the median, over rounds of `[free, bare, limited]`, of what the middleware adds, divided by what a plain
+/// request adds. A round in which the latter is less than half of its own median is left out: it measured noise.
+fn added_ratio(rounds: impl Iterator<Item = [f64; 3]>) -> Result<f64> {
+    let rounds: Vec<_> = rounds.map(|[free, bare, limited]| (bare - free, limited - free)).collect();
+    let plain = median(rounds.iter().map(|(plain, _)| *plain));
+    ensure!(plain > 0.0, "a plain request to the service adds nothing: nothing can be compared");
+    let meant = rounds.iter().filter(|(added, _)| *added >= plain / 2.0);
+    Ok(median(meant.map(|(plain, limited)| limited / plain)))
 }
 
 /// Returns the sorted times of this many requests to each path, in microseconds: one request to each in turn, on a
@@ -153,6 +156,22 @@ fn quantile(values: &[f64], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_of_noise_do_not_count() {
+        let ratio = |rounds: &[[f64; 3]]| added_ratio(rounds.iter().copied());
+        let [one, middle, two] = [200.0, 250.0, 300.0].map(|limited| [100.0, 200.0, limited]);
+        assert_eq!(ratio(&[two, one, middle]).unwrap(), 1.5);
+        // A plain request that added -10, and 1.
+        for noise in [[100.0, 90.0, 200.0], [100.0, 101.0, 200.0]] {
+            assert_eq!(ratio(&[noise, two, one, middle, noise]).unwrap(), 1.5, "{noise:?}");
+        }
+        let noise = [100.0, 90.0, 200.0];
+        let error = |rounds: &[[f64; 3]]| ratio(rounds).unwrap_err().to_string();
+        assert!(error(&[noise; 3]).starts_with("a plain request to the service adds nothing"));
+        assert!(error(&[noise, one]).starts_with("a plain request to the service adds nothing"));
+        assert!(error(&[]).starts_with("a plain request to the service adds nothing"));
+    }
 
     #[test]
     fn quantiles_are_values_of_the_list() {
