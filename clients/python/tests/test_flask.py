@@ -172,6 +172,28 @@ def test_without_the_service_the_app_answers_as_configured(service: Start) -> No
     assert denied.headers["Cache-Control"] == "no-store"
 
 
+def test_the_extension_has_its_client_and_failures(service: Start) -> None:
+    served = service("--limit", "5/1m")
+    served.kill()
+    app, tollgate = flask.Flask(__name__), FlaskTollgate()
+    with pytest.raises(RuntimeError, match="has 0 clients"):
+        _ = tollgate.client
+    app.config.update(TOLLGATE_URL=served.url, TOLLGATE_TIMEOUT=20.0)
+    tollgate.init_app(app)
+    app.add_url_rule("/search", view_func=tollgate.limit("search")(lambda: tollgate.failures))
+    assert tollgate.client is app.extensions["tollgate"].client
+    assert get(app, "/search").json == {"connection": 1}
+    assert tollgate.failures == {"connection": 1}
+    other = flask.Flask("other")
+    tollgate.init_app(other)
+    with pytest.raises(RuntimeError, match="has 2 clients"):
+        _ = tollgate.failures
+    with app.app_context():
+        assert tollgate.failures == {"connection": 1}
+    with other.app_context():
+        assert tollgate.failures == {}
+
+
 def test_an_app_is_tested_without_a_service() -> None:
     app, fake = flask.Flask(__name__), FakeTollgate()
     tollgate = FlaskTollgate(app, fake)

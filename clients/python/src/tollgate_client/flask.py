@@ -106,6 +106,7 @@ class FlaskTollgate:
         if client is not None and not isinstance(client, Tollgate):
             raise TypeError(f"client: expected a Tollgate, got {type(client).__name__}")
         self._client = client
+        self._clients: weakref.WeakSet[Tollgate] = weakref.WeakSet()
         self._by = by
         self._headers = headers
         self._every_route = every_route
@@ -120,11 +121,33 @@ class FlaskTollgate:
         if client is None:
             client = Tollgate(**client_arguments(app.config))
             weakref.finalize(app, client.close)
+        self._clients.add(client)
         app.extensions[_EXTENSION] = _Installed(client, self._headers)
         app.register_error_handler(RateLimited, _answer)
         app.after_request(_add_headers)
         if self._every_route:
             app.before_request(self._check_route)
+
+    @property
+    def client(self) -> Tollgate:
+        """The client of the current app; outside of one, of the only app with this extension.
+
+        Raises `RuntimeError` if the client is ambiguous or there is none.
+        """
+        if flask.has_app_context():
+            return _installed().client
+        clients = list(self._clients)
+        if len(clients) != 1:
+            raise RuntimeError(
+                f"outside of an app, this extension has {len(clients)} clients: "
+                "use `with app.app_context()` after FlaskTollgate.init_app(app)"
+            )
+        return clients[0]
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many calls of `client` had no decision of the service, by kind."""
+        return self.client.failures
 
     def limit(self, name: str, *, by: By | None = None, cost: int = 1) -> Callable[[View], View]:
         """Makes a decorator that checks a request before its view.
