@@ -391,14 +391,15 @@ def test_failures_are_logged_once_a_minute_without_values(
         for _ in range(20):
             tollgate.check("search", user="canary-value")
         assert [record.getMessage() for record in caplog.records] == [
-            "tollgate: calls without an answer of the service: 1 (refused: 1); "
+            "tollgate: calls without a decision of the service: 1 (refused: 1); "
             "the last: refused: status 400: so?and so"
         ]
         now = time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: now() + 61)
         tollgate.check("search")
         monkeypatch.undo()
-    assert "calls without an answer of the service: 20 (refused: 20)" in caplog.text
+    assert "calls without a decision of the service: 20 (refused: 20)" in caplog.text
+    assert {record.levelname for record in caplog.records} == {"ERROR"}
     assert "canary" not in caplog.text
     assert tollgate.failures == {"refused": 21}
 
@@ -494,6 +495,14 @@ def test_a_connection_ends_without_another_call(
     assert connection.fileno() == -1
     assert tollgate.check("search").failure is None
     made.close()
+
+
+def test_failures_that_heal_are_warnings(
+    clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "tollgate_client"):
+        clients("http://127.0.0.1:1").check("search")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_a_log_that_fails_takes_no_decision_down(clients: Clients) -> None:

@@ -1,4 +1,4 @@
-"""Counts calls without an answer, and logs one line a minute (rule 17)."""
+"""Counts calls without a decision of the service, and logs one line a minute (rule 17)."""
 
 from __future__ import annotations
 
@@ -97,8 +97,10 @@ class FailureLog:
         kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(unlogged.items()))
         # A handler that fails must not take a decision down with it.
         with contextlib.suppress(Exception):
-            self._logger.warning(
-                "tollgate: calls without an answer of the service: %d (%s); the last: %s",
+            self._logger.log(
+                # What is refused never heals by itself.
+                logging.ERROR if Failure.REFUSED.value in unlogged else logging.WARNING,
+                "tollgate: calls without a decision of the service: %d (%s); the last: %s",
                 sum(unlogged.values()),
                 kinds,
                 last,
