@@ -233,6 +233,13 @@ def test_a_wrong_configuration_is_refused(uri: str, options: dict[str, str | flo
     assert "secret" not in str(error.value)
 
 
+def test_a_wrong_address_is_told_the_forms_of_a_storage() -> None:
+    forms = r"expected tollgate://HOST:PORT, tollgates://HOST:PORT \(TLS\) or"
+    for uri in ("tollgate://127.0.0.1", "tollgate://127.0.0.1:8080/1"):
+        with pytest.raises(ConfigurationError, match=forms):
+            storage_from_string(uri)
+
+
 def test_names_separate_counters(shared: Service) -> None:
     user = key("names")
     for name in ("first", "second"):

@@ -203,7 +203,9 @@ def _made(client: Callable[..., T], uri: str | None, options: dict[str, Any]) ->
     try:
         return client(_url(uri), **options)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"storage of Tollgate: {error}") from error
+        forms = "tollgate://HOST:PORT, tollgates://HOST:PORT (TLS) or tollgate+unix:///PATH"
+        problem = f"expected {forms}" if str(error).startswith("url: expected") else str(error)
+        raise ConfigurationError(f"storage of Tollgate: {problem}") from error
 
 
 def _url(uri: str | None) -> str | None:
