@@ -74,11 +74,12 @@ def as_sixty(found: re.Match[str]) -> str:
     return "60 s" if found[0].endswith(" s") else "60"
 
 
-def test_the_test_in_the_manual_passes(tmp_path: Path) -> None:
+def test_the_tests_in_the_manual_pass(tmp_path: Path) -> None:
     section = _TESTING.read_text().partition("## Python")[2].partition("\n## ")[0]
-    program = re.search(r"```python\n(.*?)```", section, re.DOTALL)
-    assert program is not None
-    (tmp_path / "test_app.py").write_text(program[1])
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_app.py"]
+    programs = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(programs) == 2
+    for number, program in enumerate(programs):
+        (tmp_path / f"test_app_{number}.py").write_text(program)
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
