@@ -5,7 +5,9 @@ export type Address =
   | { readonly kind: "web"; readonly url: URL }
   | { readonly kind: "unix"; readonly path: string };
 
-const web = /^https?:\/\/(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?\/?$/i;
+// A label of a host neither begins nor ends with a hyphen.
+const label = "[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?";
+const web = new RegExp(`^https?://(?:\\[[0-9a-f:.]+\\]|${label}(?:\\.${label})*\\.?)(?::[0-9]{1,5})?/?$`, "i");
 
 /** The longest path of a unix socket that the system takes. */
 const longestPath = 107;

@@ -15,17 +15,29 @@ export function namedAttributes(name: unknown, attributes: unknown): Record<stri
   if (typeof attributes === "object" && attributes !== null && Object.hasOwn(attributes, nameAttribute)) {
     throw new TypeError(`the attribute ${nameAttribute} is the name of the check; give yours another name`);
   }
-  return { [nameAttribute]: name, ...attributesOf(attributes) };
+  return { [nameAttribute]: name, ...attributesOf(attributes, mostAttributes - 1) };
 }
 
+/** The most attributes that a request takes, and the most texts in a list. */
+const mostAttributes = 64;
+
+/** The longest name of an attribute, in characters. */
+const longestName = 128;
+
 /** Returns the attributes of the caller, checked. */
-export function attributesOf(attributes: unknown): Record<string, unknown> {
+export function attributesOf(attributes: unknown, most = mostAttributes): Record<string, unknown> {
   if (typeof attributes !== "object" || attributes === null || Array.isArray(attributes)) {
     throw new TypeError("attributes must be an object, such as { user: \"alice\" }");
   }
-  for (const [key, value] of Object.entries(attributes)) {
-    checkText(key, "the name of an attribute");
+  const entries = Object.entries(attributes);
+  if (entries.length > most) throw new TypeError(`there are ${entries.length} attributes, and at most ${most} are possible`);
+  for (const [key, value] of entries) {
+    checkName(key, "the name of an attribute");
+    if (key.length > longestName && [...key].length > longestName) {
+      throw new TypeError(`the name of an attribute is longer than ${longestName} characters`);
+    }
     if (Array.isArray(value)) {
+      if (value.length > mostAttributes) throw new TypeError(`the attribute ${key} is a list of more than ${mostAttributes} strings`);
       for (const item of value) checkText(item, `an item of the attribute ${key}`);
     } else if (typeof value !== "boolean") {
       checkText(value, `the attribute ${key}`, "a string, a boolean or a list of strings");
@@ -38,6 +50,17 @@ export function attributesOf(attributes: unknown): Record<string, unknown> {
 export function checkName(value: unknown, what: string): string {
   if (checkText(value, what) === "") throw new TypeError(`${what} is empty`);
   return value as string;
+}
+
+/** The longest body that the service takes, in bytes. */
+const longestBody = 64 * 1024;
+
+/** Returns a body, if it is not too long. */
+export function checkBody(body: string): string {
+  if (body.length * 3 > longestBody && new TextEncoder().encode(body).length > longestBody) {
+    throw new TypeError("the attributes make a request of more than 64 KiB");
+  }
+  return body;
 }
 
 /** The longest text that the service takes, in bytes of UTF-8. */

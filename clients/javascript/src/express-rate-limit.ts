@@ -15,7 +15,7 @@ import type { OnFailure } from "./failure.js";
 export interface TollgateStoreOptions {
   /** The name of the counters. Limiters with the same name and window count together. */
   name: string;
-  /** What a request is without an answer: its client's first hit (`open`, the default), or an error (`closed`). */
+  /** What a request is without an answer: its client's first hit (`open`), or an error (`closed`). Default: as the client. */
   onFailure?: OnFailure | undefined;
 }
 
@@ -36,7 +36,7 @@ export class TollgateStore implements Store {
     checkOptions(options, ["name", "onFailure"]);
     this.#tollgate = tollgate;
     this.#name = checkName(options.name, "name");
-    this.#onFailure = checkWord(options.onFailure ?? "open", "onFailure", ["open", "closed"]);
+    this.#onFailure = checkWord(options.onFailure ?? tollgate.onFailureOf(this.#name), "onFailure", ["open", "closed"]);
     this.prefix = `${this.#name}:`;
   }
 
@@ -76,6 +76,7 @@ export class TollgateStore implements Store {
   }
 
   async #count(key: string, options: CountOptions): Promise<Count> {
+    if (key === "") throw new TypeError("the key is empty: the service refuses it, so nobody would be counted");
     return this.#tollgate.count(this.#name, { key: await keyText(key) }, { ...options, window: `${this.#window}ms@first_hit` });
   }
 

@@ -44,7 +44,7 @@ export class FailureLog {
   readonly #logger: Logger;
   readonly #counts = new Map<FailureKind, number>();
   readonly #sinceLine = new Map<FailureKind, number>();
-  #last = "";
+  #last: { readonly failure: Failure; readonly secrets: readonly string[] } | undefined;
   #lineAt = -Infinity;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -52,12 +52,12 @@ export class FailureLog {
     this.#logger = logger;
   }
 
-  /** Counts a failure. The first is logged at once; later ones in one line a minute. */
-  add(failure: Failure): void {
+  /** Counts a failure. The first is logged at once; later ones in one line a minute, without the secrets. */
+  add(failure: Failure, secrets: readonly string[] = []): void {
     const { kind } = failure;
     this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
     this.#sinceLine.set(kind, (this.#sinceLine.get(kind) ?? 0) + 1);
-    this.#last = `${kind}: ${printable(failure.message)}`;
+    this.#last = { failure, secrets };
     const wait = this.#lineAt + lineEvery - performance.now();
     // In workers, a timer ends with the request that set it, so a later failure looks at the time as well.
     if (wait <= 0) this.flush();
@@ -73,12 +73,15 @@ export class FailureLog {
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#sinceLine.size === 0) return;
+    if (this.#sinceLine.size === 0 || this.#last === undefined) return;
     const kinds = [...this.#sinceLine].map(([kind, count]) => `${count} ${kind}`).join(", ");
     const calls = [...this.#sinceLine.values()].reduce((sum, count) => sum + count, 0);
+    const { failure, secrets } = this.#last;
+    const last = `${failure.kind}: ${printable(masked(failure.message, secrets))}`;
     this.#sinceLine.clear();
+    this.#last = undefined;
     this.#lineAt = performance.now();
-    const line = `tollgate: ${calls} ${calls === 1 ? "call" : "calls"} had no answer (${kinds}); the last one: ${this.#last}`;
+    const line = `tollgate: ${calls} ${calls === 1 ? "call" : "calls"} had no answer (${kinds}); the last one: ${last}`;
     try {
       this.#logger.warn(line);
     } catch {
@@ -93,6 +96,23 @@ export function inBackground(run: () => void, ms: number): ReturnType<typeof set
   // Browsers and workers return a number.
   if (typeof timer === "object") (timer as { unref?(): void }).unref?.();
   return timer;
+}
+
+/** A shorter value is only masked where it stands alone: inside of a word, it is a part of the text. In bytes. */
+const shortestPart = 4;
+
+/** Replaces values in a detail: it may come from something between, which repeats its request. */
+function masked(detail: string, secrets: readonly string[]): string {
+  const values = secrets.filter((value) => value !== "" && detail.includes(value));
+  if (values.length === 0) return detail;
+  // A value may be a part of another one.
+  values.sort((a, b) => b.length - a.length);
+  const patterns = values.map((value) => {
+    const literal = value.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+    const short = new TextEncoder().encode(value).length < shortestPart;
+    return short ? `(?<![\\p{L}\\p{N}])${literal}(?![\\p{L}\\p{N}])` : literal;
+  });
+  return detail.replace(new RegExp(patterns.join("|"), "gu"), "***");
 }
 
 function printable(detail: string): string {

@@ -1,6 +1,6 @@
 /** What the middleware of all frameworks has in common. */
 import type { Decision } from "./answer.js";
-import { attributesOf, checkName, checkOptions, type Attributes } from "./arguments.js";
+import { checkName, checkOptions, type Attributes } from "./arguments.js";
 import { keyText } from "./key.js";
 import type { Tollgate } from "./tollgate.js";
 
@@ -73,15 +73,48 @@ export class Limit<Request> {
     const { by } = this.#options;
     if (by === undefined) {
       if (address === undefined || address === "") throw new TypeError("the client has no address: give the middleware a function `by`");
-      // A zone names an interface of this host, and is no part of the client's address.
-      return { ip: address.replace(/%.*$/, "") };
+      return { ip: checkedAddress(address, "the client's address, as the server gives it,") };
     }
     const key = await by(request);
     if (key === "") throw new TypeError("`by` returned an empty key");
     if (typeof key === "string") return { key: await keyText(key) };
     if (key === undefined || key === null) throw new TypeError("`by` returned nothing, so nobody can be counted");
-    if (Object.keys(attributesOf(key)).length === 0) throw new TypeError("`by` returned no attribute, so nobody can be counted");
-    return key;
+    if (typeof key !== "object" || Array.isArray(key)) throw new TypeError("`by` must return a string or attributes");
+    const entries = Object.entries(key);
+    if (entries.length === 0) throw new TypeError("`by` returned no attribute, so nobody can be counted");
+    const fitting = await Promise.all(entries.map(async ([name, value]) => [name, await fittingValue(name, value)] as const));
+    return Object.fromEntries(fitting);
+  }
+}
+
+/** Returns a value of `by` that the service takes: what it refuses, a client that is open admits without counting. */
+async function fittingValue(name: string, value: string | boolean | readonly string[]): Promise<string | boolean | string[]> {
+  if (value === "" || (Array.isArray(value) && (value.length === 0 || value.includes("")))) {
+    throw new TypeError(`\`by\` returned an empty text as the attribute ${name}, so nobody can be counted`);
+  }
+  if (name === "ip") return checkedAddress(value, "the attribute ip of `by`");
+  const fitting = (text: string) => (typeof text === "string" ? keyText(text) : text);
+  return Array.isArray(value) ? Promise.all((value as readonly string[]).map(fitting)) : fitting(value as string);
+}
+
+const octet = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+const ipv4 = new RegExp(`^${octet}(?:\\.${octet}){3}$`);
+
+/** Returns an address without its zone, which names an interface of this host. */
+function checkedAddress(value: unknown, what: string): string {
+  const address = typeof value === "string" ? value.replace(/^([^%]*:[^%]*)%.+$/, "$1") : "";
+  // Keys appear in no log line, so the message does not repeat it.
+  if (!ipv4.test(address) && !isIpv6(address)) throw new TypeError(`${what} is no IP address`);
+  return address;
+}
+
+function isIpv6(text: string): boolean {
+  if (!/^[0-9a-f:.]*:[0-9a-f:.]*$/i.test(text)) return false;
+  try {
+    new URL(`http://[${text}]`);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -96,12 +129,9 @@ function denied(decision: Decision, passed: Readonly<Record<string, string>>): V
           type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
           title: "Quota exceeded",
           status,
-          reason: decision.reason,
-          limit: decision.limit,
-          remaining: decision.remaining,
-          reset_after_ms: decision.resetAfterMs,
-          retry_after_ms: retryAfterMs,
+          detail: retryAfterMs === undefined ? "waiting does not help" : `retry in ${Math.ceil(retryAfterMs / 1000)} s`,
+          "violated-policies": decision.policy === undefined ? undefined : [decision.policy],
         }
-      : { type: "about:blank", title: "Service Unavailable", status, detail: "limits cannot be checked now" };
+      : { title: "Rate limiter unavailable", status };
   return { headers, denial: { status, type: problemType, body: JSON.stringify(problem) } };
 }

@@ -14,7 +14,7 @@ import type { Tollgate } from "./tollgate.js";
 export interface TollgateThrottlerStorageOptions {
   /** The name of the counters. Apps with the same name count together. */
   name: string;
-  /** What a request is without an answer: its client's first hit (`open`, the default), or an error with the status 503 (`closed`). */
+  /** What a request is without an answer: its client's first hit (`open`), or an error with the status 503 (`closed`). Default: as the client. */
   onFailure?: OnFailure | undefined;
 }
 
@@ -38,7 +38,7 @@ export class TollgateThrottlerStorage implements ThrottlerStorage {
     checkOptions(options, ["name", "onFailure"]);
     this.#tollgate = tollgate;
     this.#name = checkName(options.name, "name");
-    this.#onFailure = checkWord(options.onFailure ?? "open", "onFailure", ["open", "closed"]);
+    this.#onFailure = checkWord(options.onFailure ?? tollgate.onFailureOf(this.#name), "onFailure", ["open", "closed"]);
   }
 
   /** Counts a hit of a throttler. Times are in milliseconds. */
@@ -47,6 +47,7 @@ export class TollgateThrottlerStorage implements ThrottlerStorage {
     if (blockDuration !== 0) {
       throw new TypeError(`the throttler ${throttler} blocks for ${blockDuration} ms; this storage blocks until the window ends: set blockDuration: 0`);
     }
+    if (key === "") throw new TypeError("the key is empty: the service refuses it, so nobody would be counted");
     const attributes = { key: await keyText(key), throttler: await keyText(throttler) };
     const count = await this.#tollgate.count(this.#name, attributes, { window: `${ttl}ms@first_hit`, onStoreFailure: this.#onFailure });
     if (count.used === undefined && this.#onFailure === "closed") {

@@ -3,7 +3,7 @@ import { randomId, openTransport } from "#transport";
 import { parseAddress } from "./address.js";
 import { countIn, decisionIn, ownDecision, statusIn, type Count, type Decision, type Fields } from "./answer.js";
 import {
-  attributesOf, checkName, checkOptions, checkTime, checkUnits, checkWord, longestWait, namedAttributes, type Attributes,
+  attributesOf, checkBody, checkName, checkOptions, checkTime, checkUnits, checkWord, longestWait, namedAttributes, type Attributes,
 } from "./arguments.js";
 import { Failure, FailureLog, type FailureKind, type Logger, type OnFailure } from "./failure.js";
 import { Hold, type HoldCall } from "./hold.js";
@@ -78,7 +78,11 @@ export interface CountOptions extends TraceContext {
   cost?: number | undefined;
   /** The new count; only for `set`. */
   used?: number | undefined;
-  /** What to answer if the store of the service, or the service itself, does not. Default: `open`. */
+  /**
+   * What to answer if the store of the service, or the service itself, does not; for `add` and `get`.
+   *
+   * Default: what the client does without an answer, with the policy as the name.
+   */
   onStoreFailure?: OnFailure | undefined;
 }
 
@@ -106,6 +110,7 @@ export class Tollgate {
   readonly #transport: Transport;
   readonly #slots: Slots;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #token: string | undefined;
   readonly #timeout: number;
   readonly #onFailure: OnFailure;
   readonly #names: ReadonlyMap<string, OnFailure>;
@@ -120,6 +125,7 @@ export class Tollgate {
       maxConnections: checkUnits(options.maxConnections ?? 64, "maxConnections", 1, 65_535),
     };
     this.#headers = headersOf(options.token);
+    this.#token = this.#headers["Authorization"]?.slice("Bearer ".length);
     this.#timeout = checkTime(options.timeout ?? 250, "timeout", 60_000);
     this.#onFailure = checkWord(options.onFailure ?? "open", "onFailure", policies);
     const names = Object.entries(options.names ?? {});
@@ -158,7 +164,8 @@ export class Tollgate {
       if (decision.allowed || decision.failure !== undefined) return decision;
       const pause = decision.retryAfterMs ?? (decision.reason === "in_flight_exceeded" ? inFlightWait : Infinity);
       if (this.now() + pause > end) return decision;
-      await this.sleep(pause, signal);
+      // A denial that says 0 must not be asked again without a pause.
+      await this.sleep(Math.max(1, pause), signal);
     }
   }
 
@@ -209,12 +216,15 @@ export class Tollgate {
     checkOptions(options, ["quotas", "window", "operation", "cost", "used", "onStoreFailure", ...trace]);
     const { quotas, window, used } = options;
     const operation = checkWord(options.operation ?? "add", "operation", operations);
-    const onStoreFailure = checkWord(options.onStoreFailure ?? "open", "onStoreFailure", policies);
+    const counts = operation === "add" || operation === "get";
+    const name = checkName(policy, "the policy of a count");
+    const standard = counts ? this.onFailureOf(name) : "open";
+    const onStoreFailure = checkWord(options.onStoreFailure ?? standard, "onStoreFailure", policies);
     if ((quotas === undefined) === (window === undefined)) throw new TypeError("give either quotas or window");
     if (quotas !== undefined && !Array.isArray(quotas)) throw new TypeError("quotas must be a list, such as [\"5/1m\"]");
     if ((used !== undefined) !== (operation === "set")) throw new TypeError("used is for the operation set, which needs it");
     const body = {
-      policy: checkName(policy, "the policy of a count"),
+      policy: name,
       attributes: attributesOf(attributes),
       quotas: quotas?.map((quota) => checkName(quota, "a quota")),
       window: window === undefined ? undefined : checkName(window, "window"),
@@ -223,13 +233,19 @@ export class Tollgate {
       used: used === undefined ? undefined : checkUnits(used, "used", 0, Number.MAX_SAFE_INTEGER),
       on_store_failure: onStoreFailure === "open" ? undefined : onStoreFailure,
     };
+    if (Object.keys(body.attributes).length === 0) throw new TypeError("a count needs at least one attribute: all of them are its key");
     try {
       return countIn(await this.#send("/v1/count", body, options));
     } catch (error) {
-      const failure = this.#counted(error);
-      const asks = quotas !== undefined && (operation === "add" || operation === "get");
+      const failure = this.#counted(error, body.attributes);
+      const asks = quotas !== undefined && counts;
       return { ...(asks ? { allowed: onStoreFailure === "open" } : {}), source: "client", failure: failure.kind };
     }
+  }
+
+  /** Returns what calls under a name do without an answer. The name of a count is its policy. */
+  onFailureOf(name: string): OnFailure {
+    return this.#names.get(name) ?? this.#onFailure;
   }
 
   /** Returns how many calls got no answer, by kind. Kinds that did not occur are absent. */
@@ -265,7 +281,7 @@ export class Tollgate {
     try {
       return decisionIn(await this.#send(path, body, options))[0];
     } catch (error) {
-      return ownDecision(this.#counted(error), this.#onFailureOf(name));
+      return ownDecision(this.#counted(error, body.attributes), this.onFailureOf(name));
     }
   }
 
@@ -283,20 +299,20 @@ export class Tollgate {
         const answer = statusIn(await this.#send(path, fields, options, repeats));
         return { status: answer.status, fields: answer };
       } catch (error) {
-        return { failure: this.#counted(error).kind };
+        return { failure: this.#counted(error, body.attributes).kind };
       }
     };
     try {
       const [decision, fields] = decisionIn(await this.#send("/v1/reserve", body, options, repeats));
       return new Hold(call, decision, fields, cost);
     } catch (error) {
-      return new Hold(call, ownDecision(this.#counted(error), this.#onFailureOf(name)), {}, cost);
+      return new Hold(call, ownDecision(this.#counted(error, body.attributes), this.onFailureOf(name)), {}, cost);
     }
   }
 
   /** Sends a request once or, if its connection breaks, up to `repeats` times more, all within the timeout. */
   async #send(path: string, fields: Fields, trace: TraceContext, repeats = 0): Promise<Reply> {
-    const body = JSON.stringify(fields);
+    const body = checkBody(JSON.stringify(fields));
     const end = performance.now() + this.#timeout;
     const headers = headersWithTrace(this.#headers, trace);
     if (this.#closed) throw new Failure("connection", "the client is closed");
@@ -316,14 +332,11 @@ export class Tollgate {
     }
   }
 
-  #counted(error: unknown): Failure {
+  #counted(error: unknown, { action: _, ...attributes }: Fields): Failure {
     if (!(error instanceof Failure)) throw error;
-    this.#log.add(error);
+    const values = Object.values(attributes).flat().filter((value) => typeof value === "string");
+    this.#log.add(error, this.#token === undefined ? values : [...values, this.#token]);
     return error;
-  }
-
-  #onFailureOf(name: string): OnFailure {
-    return this.#names.get(name) ?? this.#onFailure;
   }
 }
 

@@ -62,6 +62,10 @@ export class FetchTransport implements Transport {
   async #exchange(path: string, headers: Record<string, string>, body: string, abort: AbortController): Promise<Reply> {
     const { signal } = abort;
     const response = await this.#fetch(this.#origin + path, { method: "POST", headers, body, redirect: "manual", signal });
+    if (response.status > 0 && response.status < 200) {
+      abort.abort();
+      throw new Failure("invalid", `status ${response.status}, and no answer of the service`);
+    }
     const chunks: Uint8Array[] = [];
     let length = 0;
     const reader = response.body?.getReader();

@@ -94,9 +94,17 @@ class NodeTransport implements Transport {
         // What llhttp cannot parse is no HTTP.
         fail(error.code?.startsWith("HPE_") ? "invalid" : "connection", causeOf(error));
       });
-      // Also after an answer that ends in the middle, or that switches protocols.
+      // Also after an answer that ends in the middle.
       request.on("close", () => fail("connection", "the connection closed before the answer was whole"));
+      // The service sends no interim answer. What follows a switch of protocols would never end.
+      const early = ({ statusCode }: { statusCode?: number | undefined }) => fail("invalid", `status ${statusCode}, and no answer of the service`);
+      request.on("information", early);
+      request.on("upgrade", (response, socket) => {
+        early(response);
+        socket.destroy();
+      });
       request.on("response", (response) => {
+        if ((response.statusCode ?? 0) < 200) return early(response);
         const chunks: Buffer[] = [];
         let length = 0;
         response.on("data", (chunk: Buffer) => {

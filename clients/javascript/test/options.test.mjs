@@ -9,7 +9,7 @@ const client = new Tollgate({ url: "http://127.0.0.1:1", logger: quiet });
 for (const url of [
   "", "localhost:8080", "ftp://localhost", "http://", "http://user@host", "http://user:pass@host", "http://host/path", "http://host?",
   "http://host/?a", "http://host#", "http://host:0", "http://host:65536", "http://host:x", "http:\\\\host", " http://host",
-  "http://host\n", "http://ho st", "http://[::1", "http://256.1.1.1", "unix:", "unix:relative", "unix://host/path", "unix:/a?b",
+  "http://host\n", "http://ho st", "http://[::1", "http://256.1.1.1", "http://a..b_-:1", "unix:/", "unix:", "unix:relative", "unix://host/path", "unix:/a?b",
   `unix:/${"a".repeat(107)}`, 8080, null,
 ]) {
   test(`refuses the url ${JSON.stringify(url)?.slice(0, 30)}`, () => {

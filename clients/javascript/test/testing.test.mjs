@@ -44,3 +44,10 @@ test("plays holds and counts", async () => {
   assert.equal((await tollgate.count("api", { key: "a" }, { window: "1m" })).allowed, undefined);
   await assert.rejects(tollgate.check("search", { user: 5 }), TypeError);
 });
+
+test("a wait for 0 ms ends too", async () => {
+  const tollgate = new FakeTollgate();
+  tollgate.deny("crm", { retryAfterMs: 0 });
+  assert.equal((await tollgate.wait("crm", {}, { timeout: 50 })).allowed, false);
+  assert.ok(tollgate.calls.length <= 51, String(tollgate.calls.length));
+});

@@ -270,3 +270,62 @@ test("a fetch of the caller carries the calls", async (t) => {
   const long = clientOf(t, "http://tollgate", { fetch: async () => new Response("x".repeat(2 << 20)) });
   assert.equal((await long.check("search")).failure, "invalid");
 });
+
+test("a switch of protocols is a failure at once", async (t) => {
+  for (const status of [101, 103]) {
+    const { url, seen } = await scripted(t, (socket) => {
+      socket.write(`HTTP/1.1 ${status} Status\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nbytes`);
+    });
+    const start = performance.now();
+    assert.equal((await clientOf(t, url).check("search")).failure, "invalid");
+    assert.ok(performance.now() - start < 2_000);
+    for (let wait = 0; seen.open > 0 && wait < 100; wait += 1) await sleep(10);
+    assert.equal(seen.open, 0);
+  }
+});
+
+test("what the service would refuse is an error before it is sent", async (t) => {
+  const { url, seen } = await scripted(t, (socket) => socket.write(reply(200, admitted)));
+  const client = clientOf(t, url);
+  const many = (count) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`a${index}`, "x"]));
+  const list = (length, text = "x") => Array.from({ length }, () => text);
+  const large = Object.fromEntries(Array.from({ length: 2 }, (_, index) => [`a${index}`, list(40, "x".repeat(1_000))]));
+  for (const attributes of [{ "": "x" }, { ["x".repeat(129)]: "x" }, many(64), { groups: list(65) }, large]) {
+    await assert.rejects(client.check("search", attributes), TypeError);
+  }
+  await assert.rejects(client.check("x".repeat(1_025)), TypeError);
+  await assert.rejects(client.count("api", {}, { quotas: ["5/1m"] }), TypeError);
+  assert.equal(seen.requests.length, 0);
+  for (const attributes of [{ ["😀".repeat(128)]: "x" }, many(63), { groups: list(64) }]) await client.check("search", attributes);
+  assert.equal(seen.requests.length, 3);
+  assert.deepEqual(client.failures(), {});
+});
+
+test("without an answer, a count is what the client or its policy says", async (t) => {
+  const { url, seen } = await scripted(t, (socket) => socket.write(reply(500, "")));
+  const client = clientOf(t, url, { onFailure: "closed", names: { search: "open" } });
+  const count = async (policy, more) => (await client.count(policy, { key: "a" }, { quotas: ["5/1m"], ...more })).allowed;
+  assert.equal(await count("login"), false);
+  assert.equal(await count("search"), true);
+  assert.equal(await count("login", { onStoreFailure: "open" }), true);
+  assert.equal(await count("login", { operation: "reset" }), undefined);
+  assert.deepEqual(seen.requests.map(({ json }) => json.on_store_failure), ["closed", undefined, undefined, undefined]);
+});
+
+test("a detail that repeats its request is logged without the values of attributes and the token", async (t) => {
+  const detail = "alice-1 (alice-11, tg_secret) of ab: abroad failed for a+b*c";
+  const { url } = await scripted(t, (socket) => socket.write(reply(502, { detail })));
+  const logger = keptLines();
+  const client = clientOf(t, url, { logger, token: "tg_secret" });
+  await client.check("failed", { user: "alice-1", groups: ["alice-11", "ab", "a+b*c"], empty: "" });
+  assert.match(logger.lines[0], /unavailable: \*\*\* \(\*\*\*, \*\*\*\) of \*\*\*: abroad failed for \*\*\*$/);
+});
+
+test("a settlement without an answer is sent again at the end of the scope, at the same cost", async (t) => {
+  const { url, seen } = await scripted(t, (socket, { path }, index) => {
+    if (path === "/v1/reserve") socket.write(reply(200, { ...admitted, hold: "sealed", id: "a", expires_after_ms: 60_000 }));
+    else socket.write(index === 1 ? reply(503, "") : reply(200, { status: "settled" }));
+  });
+  await clientOf(t, url).hold("render", {}, { cost: 9 }, (hold) => hold.settle(4));
+  assert.deepEqual(seen.requests.slice(1).map(({ json }) => json), [{ hold: "sealed", cost: 4 }, { hold: "sealed", cost: 4 }]);
+});
