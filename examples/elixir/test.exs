@@ -540,6 +540,9 @@ defmodule OutageTest do
     assert_receive {:request, _}, 5_000
     Process.exit(killed, :kill)
     assert {:allow, 1} = Limits.hit("a", @hour, 5)
+    # The connection of the killed caller is closed.
+    {:links, links} = Process.info(Process.whereis(Limits), :links)
+    assert links |> Enum.filter(&is_port/1) |> length() == 1
 
     capture_log(fn ->
       :sys.suspend(Limits)
@@ -561,6 +564,16 @@ defmodule OutageTest do
     assert log =~ "status 503, the store?is away"
     refute log =~ "canary"
     refute inspect(:sys.get_state(Limits)) =~ "canary"
+  end
+
+  test "a detail that repeats its request is logged without the key and the token" do
+    body = ~s|{"detail":"canary.key+ (ab, canary-token) of canary: abroad failed"}|
+    url = Script.start(fn _ -> Script.answer(502, body) end)
+    start_supervised!({Limits, url: url, token: "canary-token", timeout: 10_000})
+    log = capture_log(fn -> Limits.hit("canary.key+", @hour, 5) end)
+    assert log =~ "status 502, *** (ab, ***) of canary: abroad failed"
+    error = assert_raise Tollgate.Hammer.Error, fn -> Limits.get("ab", @hour) end
+    assert error.detail == "status 502, canary.key+ (***, ***) of canary: abroad failed"
   end
 
   test "a request has the fields and headers of the contract, and no others" do
@@ -610,6 +623,12 @@ defmodule OptionsTest do
       url: "http://127.0.0.1:1/#secret",
       url: "127.0.0.1:8080",
       url: "unix:relative",
+      url: "unix://host/path",
+      url: "unix:/",
+      url: "unix:/a?b#c",
+      url: "unix:/" <> String.duplicate("x", 107),
+      url: "http://a..b_-:1",
+      url: "https://-a:1",
       url: nil,
       token: "secret\r\n",
       token: "",

@@ -188,12 +188,14 @@ defmodule Tollgate.Hammer do
   end
 
   defp count(config, key, fields) do
-    fields = [{"policy", config.name}, {"attributes", attributes(key)} | fields -- @defaults]
+    {[{_, sent}]} = attributes = attributes(key)
+    fields = [{"policy", config.name}, {"attributes", attributes} | fields -- @defaults]
+    secrets = Enum.reject([sent, config.token], &is_nil/1)
 
     case Connections.exchange(config, JSON.encode({fields})) do
       {:ok, 200, body} -> object(body)
-      {:ok, status, body} when status >= 500 -> {:error, :unavailable, detail(status, body)}
-      {:ok, status, body} when status >= 300 -> {:error, :refused, detail(status, body)}
+      {:ok, status, body} when status >= 500 -> {:error, :unavailable, detail(status, body, secrets)}
+      {:ok, status, body} when status >= 300 -> {:error, :refused, detail(status, body, secrets)}
       {:ok, status, _} -> {:error, :invalid, "status #{status}"}
       {:error, kind, detail} -> {:error, kind, detail}
     end
@@ -206,12 +208,28 @@ defmodule Tollgate.Hammer do
     end
   end
 
-  defp detail(status, body) do
-    case JSON.decode(body) do
-      {:ok, %{"detail" => detail}} when is_binary(detail) -> "status #{status}, #{line(detail)}"
+  defp detail(status, body, secrets) do
+    with {:ok, %{"detail" => detail}} when is_binary(detail) <- JSON.decode(body),
+         true <- String.valid?(detail) do
+      "status #{status}, #{detail |> masked(secrets) |> line()}"
+    else
       _ -> "status #{status}"
     end
   end
+
+  # A problem may come from something between, which repeats its request.
+  defp masked(detail, secrets) do
+    # A value may be a part of another one.
+    patterns = secrets |> Enum.sort_by(&byte_size/1, :desc) |> Enum.map(&pattern/1)
+    patterns |> Enum.join("|") |> Regex.compile!("u") |> Regex.replace(detail, "***")
+  end
+
+  # Inside of a word, a short value is a part of the text.
+  defp pattern(secret) when byte_size(secret) < 4 do
+    "(?<![\\p{L}\\p{N}])#{Regex.escape(secret)}(?![\\p{L}\\p{N}])"
+  end
+
+  defp pattern(secret), do: Regex.escape(secret)
 
   # One line of a log, whatever the bytes are.
   defp line(text),
@@ -364,7 +382,21 @@ defmodule Tollgate.Hammer.Connections do
       raise ArgumentError, ":token must be a string of visible ASCII characters"
     end
 
-    Map.merge(options, address!(options.url))
+    address = address!(options.url)
+    if address.tls, do: certificates!()
+    Map.merge(options, address)
+  end
+
+  # Loads them now: a call would fail without them.
+  defp certificates! do
+    :public_key.cacerts_get()
+    :ok
+  rescue
+    _ ->
+      reraise ArgumentError,
+              ":url is https, and this host has no certificates to trust; install them, or call " <>
+                ":public_key.cacerts_load/1 before",
+              __STACKTRACE__
   end
 
   defp check!(option, value, range) do
@@ -375,14 +407,19 @@ defmodule Tollgate.Hammer.Connections do
     end
   end
 
-  defp address!("unix:/" <> path) do
-    %{tls: false, host: "localhost", peer: {{:local, "/" <> path}, 0}}
+  defp address!("unix:" <> path) do
+    unless path =~ ~r/\A\/[^\/]/ and not (path =~ ~r/[\x00?#]/) and byte_size(path) <= 107 do
+      raise ArgumentError,
+            ":url must have an absolute path of at most 107 bytes after `unix:`, without `?` and `#`"
+    end
+
+    %{tls: false, host: "localhost", peer: {{:local, path}, 0}}
   end
 
   defp address!(url) when is_binary(url) do
     uri = parsed(url)
 
-    unless uri.scheme in ["http", "https"] and uri.host not in [nil, ""] and
+    unless uri.scheme in ["http", "https"] and host?(uri.host) and
              uri.port in 1..65_535 and uri.path in [nil, "/"] and uri.userinfo == nil and
              uri.query == nil and uri.fragment == nil do
       # It is not shown, because it may contain a password.
@@ -397,6 +434,14 @@ defmodule Tollgate.Hammer.Connections do
   end
 
   defp address!(_), do: raise(ArgumentError, ":url must be a string")
+
+  defp host?(nil), do: false
+
+  defp host?(host) do
+    label = "[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?"
+    name? = host =~ Regex.compile!("\\A#{label}(\\.#{label})*\\.?\\z")
+    name? or match?({:ok, _}, host |> String.to_charlist() |> :inet.parse_ipv6strict_address())
+  end
 
   # Without a scheme if it is no URL.
   defp parsed(url) do
@@ -423,7 +468,7 @@ defmodule Tollgate.Hammer.Connections do
     ]
 
     config =
-      Map.take(options, [:peer, :tls, :timeout, :on_failure])
+      Map.take(options, [:peer, :tls, :timeout, :on_failure, :token])
       |> Map.merge(%{table: module, name: name, pool: self(), logged: Failures.new()})
       |> Map.put(:head, IO.iodata_to_binary(head))
 
@@ -442,6 +487,11 @@ defmodule Tollgate.Hammer.Connections do
   @impl true
   def handle_cast({:return, loan, connection}, state) do
     {:noreply, state |> finish(loan, connection) |> grant()}
+  end
+
+  def handle_cast({:made, loan, connection}, state) do
+    {_, monitor} = Map.fetch!(state.lent, loan)
+    {:noreply, put_in(state.lent[loan], {connection, monitor})}
   end
 
   def handle_cast({:cancel, loan}, state), do: {:noreply, state |> withdraw(loan) |> grant()}
@@ -522,7 +572,7 @@ defmodule Tollgate.Hammer.Connections do
     case borrow(config.pool, loan, deadline) do
       {:ok, lent} ->
         request = [config.head, "Content-Length: #{byte_size(body)}\r\n\r\n", body]
-        {answer, connection} = send_once(config, lent, request, deadline)
+        {answer, connection} = send_lent(config, loan, lent, request, deadline)
         GenServer.cast(config.pool, {:return, loan, connection})
         answer
 
@@ -543,9 +593,18 @@ defmodule Tollgate.Hammer.Connections do
       {:error, :connection, "the process of the connections has ended"}
   end
 
+  # Whatever happens, the loan ends.
+  defp send_lent(config, loan, lent, request, deadline) do
+    send_once(config, loan, lent, request, deadline)
+  catch
+    kind, reason ->
+      GenServer.cast(config.pool, {:cancel, loan})
+      :erlang.raise(kind, reason, __STACKTRACE__)
+  end
+
   # Returns the answer, and the connection if it can be used again.
-  defp send_once(config, lent, request, deadline) do
-    with {:ok, connection} <- open(config, lent, deadline),
+  defp send_once(config, loan, lent, request, deadline) do
+    with {:ok, connection} <- open(config, loan, lent, deadline),
          {:ok, status, body, keep} <- converse(connection, request, deadline) do
       if keep do
         {{:ok, status, body}, connection}
@@ -572,18 +631,18 @@ defmodule Tollgate.Hammer.Connections do
   end
 
   # A connection that the service has closed meanwhile is replaced: nothing was sent on it.
-  defp open(config, {transport, socket} = connection, deadline) do
+  defp open(config, loan, {transport, socket} = connection, deadline) do
     case transport.recv(socket, 0, 0) do
       {:error, :timeout} ->
         {:ok, connection}
 
       _ ->
         close(connection)
-        open(config, nil, deadline)
+        open(config, loan, nil, deadline)
     end
   end
 
-  defp open(%{peer: {host, port}} = config, nil, deadline) do
+  defp open(%{peer: {host, port}} = config, loan, nil, deadline) do
     options = [
       :binary,
       active: false,
@@ -592,8 +651,10 @@ defmodule Tollgate.Hammer.Connections do
       send_timeout_close: true
     ]
 
-    # The process owns connections, so that they outlive the callers that made them.
+    # The process owns connections, so that they outlive the callers that made them. It knows of a
+    # connection before it owns it, so that it closes it if the caller is killed.
     with {:ok, {transport, socket}} <- connect(config.tls, host, port, options, deadline),
+         :ok <- GenServer.cast(config.pool, {:made, loan, {transport, socket}}),
          :ok <- transport.controlling_process(socket, config.pool) do
       {:ok, {transport, socket}}
     end
