@@ -52,8 +52,8 @@ pub(super) const CASES: &[ConformanceCase] = &[
     },
     ConformanceCase {
         name: "foreign-answer",
-        rules: &[11],
-        plays: "status 200 with HTML, cut JSON, or JSON without a decision is a failure of the kind `invalid`",
+        rules: &[11, 13],
+        plays: "status 200 with HTML, cut JSON, or JSON without a decision, and a switch of protocols, are failures of the kind `invalid`",
         play: foreign_answer,
     },
     ConformanceCase {
@@ -185,7 +185,11 @@ fn foreign_answer(stage: &mut Stage<'_>) -> CaseOutcome {
         &whole[..whole.len() / 2],
     ];
     let replies = texts.map(|text| HttpAnswer::text(200, "application/json", text).reply());
-    expect_failures(stage, &replies, &["invalid"])
+    expect_failures(stage, &replies, &["invalid"])?;
+    // The connection stays open: a client that waits for its end has a timeout.
+    let switch =
+        HttpAnswer::text(101, "text/plain", "").header("Connection", "Upgrade").header("Upgrade", "x");
+    expect_failures(stage, &[switch.reply()], &["invalid"])
 }
 
 fn broken_answer(stage: &mut Stage<'_>) -> CaseOutcome {

@@ -20,7 +20,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase {
         name: "log",
         rules: &[17, 24],
-        plays: "500 failures are counted and make one line, with the problem's `detail`, without an attribute, a body or the token",
+        plays: "500 failures are counted and make one line, with the problem's `detail`, without an attribute, a body or the token, also if the detail repeats them",
         play: log,
     },
 ];
@@ -95,7 +95,9 @@ fn log(stage: &mut Stage<'_>) -> CaseOutcome {
     const SECRETS: [&str; 4] = ["canary-4711", "canary-in-a-list", "tg_canary-token", "\"attributes\""];
     let [attribute, item, token, _] = SECRETS;
     let detail = "the store cannot be reached since noon";
-    let server = ScriptedServer::on_tcp(Some(token), move |_, _| problem(503, detail))?;
+    // As of something between, which repeats its request.
+    let repeated = format!("{detail}: {attribute}, {item}, {token}");
+    let server = ScriptedServer::on_tcp(Some(token), move |_, _| problem(503, &repeated))?;
     stage.start(&server, json!({"token": token}))?;
     let call = with(check(), json!({"attributes": {"user": attribute, "groups": [item]}}));
     let answer = stage.ask(&json!({"do": "parallel", "calls": vec![call; 500]}))?;

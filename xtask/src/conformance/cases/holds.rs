@@ -38,7 +38,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase {
         name: "end-of-scope",
         rules: &[19],
-        plays: "a hold is settled at the cost that the scope named, otherwise at its estimate, and released after an error if the caller says so",
+        plays: "a hold is settled at the cost that the scope named, otherwise at its estimate, and released after an error if the caller says so; a settlement without an answer is repeated",
         play: end_of_scope,
     },
     ConformanceCase {
@@ -219,7 +219,26 @@ fn end_of_scope(stage: &mut Stage<'_>) -> CaseOutcome {
     expect(arrivals[1].request.body["cost"] == 1, || {
         format!("a hold without a cost ended with {}", arrivals[1].request.body)
     })?;
-    reservation_of_a_scope(stage)
+    reservation_of_a_scope(stage)?;
+    settle_again(stage)
+}
+
+/// A settlement without an answer is sent again at the end of the scope, at the same cost.
+fn settle_again(stage: &mut Stage<'_>) -> CaseOutcome {
+    let server = stage.serve(|request, index| match index {
+        1 => problem(503, "away"),
+        _ => serve_holds(request, "renewed"),
+    })?;
+    stage
+        .expect_answer(&with(hold_for(0), json!({"settle": 3})), &with(admitted(), json!({"lost": false})))?;
+    let settle = json!({"hold": "sealed", "cost": 3});
+    for arrival in &expect_arrivals(&server, 3)?[1..] {
+        let body = &arrival.request.body;
+        expect(*body == settle, || {
+            format!("after a failure, the hold ended with {body}, expected {settle}")
+        })?;
+    }
+    Ok(())
 }
 
 /// A scope reserves as a call does.

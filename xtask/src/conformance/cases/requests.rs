@@ -30,7 +30,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase {
         name: "wrong-attributes",
         rules: &[5, 7],
-        plays: "an attribute of another type, above 1,024 bytes, or named `action` is an error before anything is sent",
+        plays: "an attribute of another type, above a bound or named `action` is an error before anything is sent, as are a name above 1,024 bytes and a count without attributes",
         play: wrong_attributes,
     },
     ConformanceCase {
@@ -107,6 +107,8 @@ fn attributes(stage: &mut Stage<'_>) -> CaseOutcome {
 }
 
 fn wrong_attributes(stage: &mut Stage<'_>) -> CaseOutcome {
+    let many: serde_json::Map<_, _> = (0..64).map(|index| (format!("a{index}"), json!("x"))).collect();
+    let fewer: serde_json::Map<_, _> = many.clone().into_iter().take(63).collect();
     let wrong = [
         json!({"user": 1}),
         json!({"user": 1.5}),
@@ -120,6 +122,11 @@ fn wrong_attributes(stage: &mut Stage<'_>) -> CaseOutcome {
         json!({"groups": ["a", "ä".repeat(513)]}),
         json!({"action": "search"}),
         json!({"action": "other", "user": "alice"}),
+        json!({"": "a"}),
+        json!({"ä".repeat(129): "a"}),
+        json!({"groups": vec!["a"; 65]}),
+        json!({"groups": vec!["x".repeat(1_000); 33], "teams": vec!["x".repeat(1_000); 33]}),
+        Value::Object(many),
     ];
     let server = stage.serve(|_, _| admit())?;
     for attributes in wrong {
@@ -131,7 +138,22 @@ fn wrong_attributes(stage: &mut Stage<'_>) -> CaseOutcome {
             expect(is_error, || format!("{call} answered {answer}, expected an error"))?;
         }
     }
+    let others = [
+        json!({"do": "check", "name": "", "attributes": {}}),
+        json!({"do": "check", "name": "x".repeat(1_025), "attributes": {}}),
+        json!({"do": "count", "policy": "limits", "attributes": {}, "quotas": ["5/1m"]}),
+    ];
+    for call in others {
+        let answer = stage.ask(&call)?;
+        let is_error = answer["error"].as_str().is_some_and(|error| !error.is_empty());
+        expect(is_error, || format!("{call} answered {answer}, expected an error"))?;
+    }
     expect_arrivals(&server, 0)?;
+    for attributes in [json!({"ä".repeat(128): "a"}), json!({"groups": vec!["a"; 64]}), Value::Object(fewer)]
+    {
+        stage.expect_answer(&with(check(), json!({"attributes": attributes})), &admitted())?;
+    }
+    expect_arrivals(&server, 3)?;
     // An error of the caller is no failure of the service.
     stage.expect_failures(&json!({}))
 }
