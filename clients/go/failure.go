@@ -113,9 +113,17 @@ func (f *failures) take() []slog.Attr {
 
 // log writes a line. It holds no lock: a logger may be slow.
 func (f *failures) log(fields []slog.Attr) {
-	if len(fields) > 0 {
-		f.logger.LogAttrs(context.Background(), slog.LevelWarn, "tollgate: calls had no answer of the service", fields...)
+	if len(fields) == 0 {
+		return
 	}
+	level := slog.LevelWarn
+	for _, field := range fields {
+		if field.Key == string(FailureRefused) {
+			// What is refused never heals by itself.
+			level = slog.LevelError
+		}
+	}
+	f.logger.LogAttrs(context.Background(), level, "tollgate: calls had no decision of the service", fields...)
 }
 
 func (f *failures) counts() map[FailureKind]uint64 {

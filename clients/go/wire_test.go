@@ -157,6 +157,9 @@ func TestClassifiesAnswersThatAreNone(t *testing.T) {
 			if strings.Contains(log.String(), "SSH") || strings.Count(log.String(), "\n") != 1 || len(log.String()) > 700 {
 				t.Fatalf("logged %d bytes: %.900s", log.Len(), log.String())
 			}
+			if strings.Contains(log.String(), "level=ERROR") != (example.kind == tollgate.FailureRefused) {
+				t.Fatalf("logged at another level: %.900s", log.String())
+			}
 		})
 	}
 }
