@@ -7,11 +7,11 @@ package tollgatetest
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +21,9 @@ import (
 
 // A request of a client is far shorter.
 const maxBody = 1 << 20
+
+// What a denied count says is used: the largest figure of the service.
+const mostUsed = 1<<40 - 1
 
 // Service answers as a Tollgate service would that admits everything, except what the test denies.
 type Service struct {
@@ -34,7 +37,7 @@ type Service struct {
 
 // Call is a request that came.
 type Call struct {
-	// Operation is check, peek, reserve, renew, settle or count.
+	// Operation is check, peek, reserve, renew, settle or count, also for each count of a batch.
 	Operation string
 	// Name is the name of a check, or the policy of a count; empty for renewals and settlements.
 	Name string
@@ -107,6 +110,7 @@ type requestBody struct {
 	Policy     string         `json:"policy"`
 	Quotas     []string       `json:"quotas"`
 	Cost       *int64         `json:"cost"`
+	Requests   []requestBody  `json:"requests"`
 }
 
 func (s *Service) answer(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +119,27 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusBadRequest, map[string]any{"status": 400, "detail": err.Error()})
 		return
 	}
-	call := Call{Name: body.Policy, Attributes: body.Attributes, Cost: 1}
+	operation := strings.TrimPrefix(r.URL.Path, "/v1/")
+	if operation != "count/batch" {
+		status, answer := s.one(operation, body)
+		reply(w, status, answer)
+		return
+	}
+	counts := make([]any, len(body.Requests))
+	for index, counted := range body.Requests {
+		status, answer := s.one("count", counted)
+		if status == http.StatusInternalServerError {
+			reply(w, status, answer)
+			return
+		}
+		counts[index] = answer
+	}
+	reply(w, http.StatusOK, map[string]any{"counts": counts})
+}
+
+// one notes a call and answers it.
+func (s *Service) one(operation string, body requestBody) (int, map[string]any) {
+	call := Call{Operation: operation, Name: body.Policy, Attributes: body.Attributes, Cost: 1}
 	if name, ok := body.Attributes["action"].(string); ok && call.Name == "" {
 		call.Name = name
 		delete(body.Attributes, "action")
@@ -123,18 +147,13 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request) {
 	if body.Cost != nil {
 		call.Cost = *body.Cost
 	}
-	if _, err := fmt.Sscanf(r.URL.Path, "/v1/%s", &call.Operation); err != nil {
-		reply(w, http.StatusNotFound, map[string]any{"status": 404, "detail": "no such path"})
-		return
-	}
 	s.mutex.Lock()
 	s.calls = append(s.calls, call)
 	retryAfter, denied := s.denials[call.Name]
 	failing := s.failing
 	s.mutex.Unlock()
 	if failing {
-		reply(w, http.StatusInternalServerError, map[string]any{"status": 500, "detail": "the test lets calls fail"})
-		return
+		return http.StatusInternalServerError, map[string]any{"status": 500, "detail": "the test lets calls fail"}
 	}
 	decision := map[string]any{"allowed": !denied, "policy": call.Name, "source": "store"}
 	if denied {
@@ -157,13 +176,18 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request) {
 	case "settle":
 		decision = map[string]any{"status": "settled", "quotas": []any{}}
 	case "count":
+		// Stores of other limiters read only the figures.
+		decision["used"] = 0
+		if denied {
+			decision["used"] = mostUsed
+		}
 		if len(body.Quotas) == 0 {
 			delete(decision, "allowed")
 		}
 	default:
 		status, decision = http.StatusNotFound, map[string]any{"status": 404, "detail": "the fake has no such path"}
 	}
-	reply(w, status, decision)
+	return status, decision
 }
 
 func reply(w http.ResponseWriter, status int, body map[string]any) {

@@ -57,10 +57,22 @@ func TestTheFakeAnswersEveryOperation(t *testing.T) {
 		t.Errorf("got %v, %v", renewal, settlement)
 	}
 	service.Deny("p", 0)
-	denied, _ := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Quotas: []string{"5/1m"}})
-	bare, _ := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Window: "1m"})
+	key := tollgate.Attributes{"user": "alice"}
+	denied, _ := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Quotas: []string{"5/1m"}, Attributes: key})
+	bare, _ := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Window: "1m", Attributes: key})
 	if denied.Allowed != tollgate.Some(false) || bare.Allowed.Present || bare.Failure != "" {
 		t.Errorf("got %+v, %+v", denied, bare)
+	}
+	all, err := tg.CountAll(ctx, []tollgate.CountRequest{
+		{Policy: "p", Quotas: []string{"5/1m"}, Attributes: key},
+		{Policy: "q", Quotas: []string{"5/1m"}, Attributes: key, Cost: tollgate.Some[int64](2)},
+	})
+	if err != nil || all[0].Allowed != tollgate.Some(false) || all[1].Allowed != tollgate.Some(true) {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	calls := service.Calls()
+	if last := calls[len(calls)-1]; last.Operation != "count" || last.Name != "q" || last.Cost != 2 {
+		t.Errorf("got %+v", last)
 	}
 	if len(tg.Failures()) != 0 {
 		t.Errorf("failures %v", tg.Failures())
