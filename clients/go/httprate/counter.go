@@ -39,6 +39,9 @@ func NewCounter(client *tollgate.Client, name string) httprate.LimitCounter {
 	return &counter{client: client, name: name}
 }
 
+// The longest window that the service takes.
+const maxWindow = 3653 * 24 * time.Hour
+
 type counter struct {
 	client *tollgate.Client
 	name   string
@@ -96,9 +99,13 @@ func (c *counter) Get(key string, currentWindow, previousWindow time.Time) (int,
 // its window is the previous one. The start of the window belongs to the key: httprate's windows are aligned to the year
 // 1, and those of the service are not.
 func (c *counter) counted(key string, window time.Time) (tollgate.CountRequest, error) {
+	if key == "" {
+		return tollgate.CountRequest{}, errors.New("tollgate: the key is empty")
+	}
 	length := time.Duration(c.window.Load())
-	if length < time.Millisecond || length > math.MaxInt64/2 || length%time.Millisecond != 0 {
-		return tollgate.CountRequest{}, fmt.Errorf("tollgate: the window %v of httprate is not in whole milliseconds", length)
+	if length < time.Millisecond || length > maxWindow/2 || length%time.Millisecond != 0 {
+		return tollgate.CountRequest{}, fmt.Errorf("tollgate: the window %v of httprate is not in whole milliseconds from 1 ms to %v",
+			length, maxWindow/2)
 	}
 	return tollgate.CountRequest{
 		Policy: c.name,

@@ -125,6 +125,45 @@ func TestWithoutAnAnswerTheClientDecides(t *testing.T) {
 	}
 }
 
+// An empty key has no counter, and windows that are too long have none: the service refuses both.
+func TestWhatTheServiceRefusesIsAnError(t *testing.T) {
+	tg := serve(t, "--limit", "1/1s")
+	const most = 3653 * 12 * time.Hour
+	now := time.Now().Truncate(time.Hour)
+	counter := tollgatehttprate.NewCounter(tg, "api")
+	counter.Config(1, most)
+	if err := counter.Increment("k", now); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if err := counter.Increment("", now); err == nil {
+		t.Error("an empty key was counted")
+	}
+	if _, _, err := counter.Get("", now, now.Add(-most)); err == nil {
+		t.Error("an empty key was counted")
+	}
+	counter.Config(1, most+time.Millisecond)
+	if err := counter.Increment("k", now); err == nil {
+		t.Error("a window that is too long was counted")
+	}
+	if len(tg.Failures()) != 0 {
+		t.Errorf("failures %v", tg.Failures())
+	}
+}
+
+func TestTheFakeDeniesRequestsOfHttprate(t *testing.T) {
+	service := tollgatetest.New(t)
+	tg := service.Client(t)
+	limit := httprate.LimitBy(5, time.Minute, userOf, httprate.WithLimitCounter(tollgatehttprate.NewCounter(tg, "api")))
+	for _, want := range []int{200, 429} {
+		answer := httptest.NewRecorder()
+		limit(http.HandlerFunc(ok)).ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
+		if answer.Code != want || len(tg.Failures()) != 0 {
+			t.Errorf("got %d, failures %v", answer.Code, tg.Failures())
+		}
+		service.Deny("api", time.Second)
+	}
+}
+
 func TestMain(m *testing.M) {
 	realservice.Main(m, func(tg *tollgate.Client) http.Handler {
 		router := chi.NewRouter()

@@ -27,6 +27,12 @@ import (
 // ErrNoAnswer says that the service did not answer, and that the client is closed for the name of the store.
 var ErrNoAnswer = errors.New("tollgate: the service did not answer")
 
+const (
+	// What the service takes.
+	maxLimit  = 1<<40 - 1
+	maxPeriod = 3653 * 24 * time.Hour
+)
+
 // Store counts in a Tollgate service. It is a [limiter.Store].
 type Store struct {
 	client *tollgate.Client
@@ -72,9 +78,14 @@ func (s *Store) Reset(ctx context.Context, key string, rate limiter.Rate) (limit
 }
 
 func (s *Store) count(ctx context.Context, key string, rate limiter.Rate, asked tollgate.CountRequest) (limiter.Context, error) {
-	if rate.Limit < 0 || rate.Period < time.Millisecond || rate.Period%time.Millisecond != 0 {
-		return limiter.Context{}, fmt.Errorf("tollgate: the rate of %d in %v has no limit of at least 0 in whole milliseconds",
-			rate.Limit, rate.Period)
+	if key == "" {
+		return limiter.Context{}, errors.New("tollgate: the key is empty")
+	}
+	if rate.Limit < 0 || rate.Limit > maxLimit {
+		return limiter.Context{}, fmt.Errorf("tollgate: the limit %d is not from 0 to %d", rate.Limit, int64(maxLimit))
+	}
+	if rate.Period < time.Millisecond || rate.Period > maxPeriod || rate.Period%time.Millisecond != 0 {
+		return limiter.Context{}, fmt.Errorf("tollgate: the period %v is not in whole milliseconds from 1 ms to %v", rate.Period, maxPeriod)
 	}
 	asked.Policy = s.name
 	asked.Attributes = tollgate.Attributes{"key": tollgate.BoundedKey(key)}

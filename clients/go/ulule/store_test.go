@@ -89,6 +89,33 @@ func TestIncrementGivesBackAndResetForgets(t *testing.T) {
 	}
 }
 
+// The service refuses all of these, and an open client would say that nothing is reached.
+func TestWhatTheServiceRefusesIsAnError(t *testing.T) {
+	tg := serve(t)
+	store := tollgateulule.NewStore(tg, "limiter")
+	const most = 3653 * 24 * time.Hour
+	ctx := context.Background()
+	if got, err := store.Get(ctx, "k", limiter.Rate{Limit: 1<<40 - 1, Period: most}); err != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for name, call := range map[string]func() (limiter.Context, error){
+		"no key": func() (limiter.Context, error) { return store.Get(ctx, "", limiter.Rate{Limit: 1, Period: time.Hour}) },
+		"a high limit": func() (limiter.Context, error) {
+			return store.Get(ctx, "k", limiter.Rate{Limit: 1 << 40, Period: time.Hour})
+		},
+		"a long period": func() (limiter.Context, error) {
+			return store.Get(ctx, "k", limiter.Rate{Limit: 1, Period: most + time.Hour})
+		},
+	} {
+		if got, err := call(); err == nil {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	if len(tg.Failures()) != 0 {
+		t.Errorf("failures %v", tg.Failures())
+	}
+}
+
 func TestWithoutAnAnswerTheClientDecides(t *testing.T) {
 	tg := client(t, tollgate.Options{URL: "http://127.0.0.1:1", Names: map[string]tollgate.OnFailure{"login": tollgate.Closed}})
 	ctx, rate := context.Background(), limiter.Rate{Limit: 10, Period: time.Hour}
