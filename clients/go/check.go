@@ -55,7 +55,7 @@ func (c *Client) Peek(ctx context.Context, name string, attributes Attributes, o
 }
 
 // Wait repeats a check until it is admitted, for budgets of outgoing calls. It sleeps exactly as long as the service
-// says. If the next attempt would be after the timeout, or after the deadline of ctx, or if waiting does not help, it
+// says, but at least 1 ms. If the next attempt would be after the timeout, or after the deadline of ctx, or if waiting does not help, it
 // returns the denial at once.
 //
 // # Errors
@@ -79,6 +79,7 @@ func (c *Client) Wait(ctx context.Context, timeout time.Duration, name string, a
 		if !ok && decision.Reason == ReasonInFlight {
 			pause, ok = time.Second, true
 		}
+		pause = max(pause, time.Millisecond)
 		if !ok || time.Now().Add(pause).After(end) {
 			return decision, nil
 		}

@@ -135,7 +135,8 @@ func New(options Options) (*Client, error) {
 	}, nil
 }
 
-// Close logs the failures that no line has named yet, and closes idle connections. Calls that run go on.
+// Close logs the failures that no line has named yet, and closes idle connections. Calls that run go on, and
+// further calls open new connections.
 func (c *Client) Close() {
 	c.failures.flush()
 	c.transport.CloseIdleConnections()

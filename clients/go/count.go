@@ -28,12 +28,14 @@ const (
 // A batch of counts has at most this many.
 const maxBatch = 100
 
+const maxQuotas = 8
+
 // CountRequest is a count under limits of the caller, for which the service runs with --caller-quotas. The key is all
 // attributes together.
 type CountRequest struct {
 	// Policy is the name under which the counters are kept.
 	Policy string
-	// Attributes are the key.
+	// Attributes are the key, so there is at least one.
 	Attributes Attributes
 	// Quotas are 1 to 8 limits, such as "5/1m@first_hit". Give these or Window.
 	Quotas []string
@@ -195,20 +197,23 @@ func (c *Client) countBody(counted CountRequest) (*countBody, OnFailure, error) 
 	if counted.Policy == "" || len(counted.Policy) > maxTextSize || !utf8.ValidString(counted.Policy) {
 		return nil, Open, fmt.Errorf("tollgate: the policy of a count is not UTF-8 of 1 to %d bytes", maxTextSize)
 	}
-	if err := counted.Attributes.valid(); err != nil {
+	if len(counted.Attributes) == 0 {
+		return nil, Open, errors.New("tollgate: a count has no attributes, which are its key")
+	}
+	if err := counted.Attributes.valid(maxAttributes); err != nil {
 		return nil, Open, err
 	}
 	if (len(counted.Quotas) == 0) == (counted.Window == "") {
 		return nil, Open, errors.New("tollgate: a count needs either Quotas or a Window")
+	}
+	if len(counted.Quotas) > maxQuotas {
+		return nil, Open, fmt.Errorf("tollgate: a count has %d quotas, more than %d", len(counted.Quotas), maxQuotas)
 	}
 	body := countBody{
 		Policy:     counted.Policy,
 		Attributes: counted.Attributes,
 		Quotas:     counted.Quotas,
 		Window:     counted.Window,
-	}
-	if body.Attributes == nil {
-		body.Attributes = Attributes{}
 	}
 	takesCost := false
 	switch counted.Operation {

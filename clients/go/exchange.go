@@ -14,6 +14,8 @@ import (
 
 const (
 	maxAnswer = 1 << 20
+	// The service refuses longer requests.
+	maxRequest = 64 << 10
 	// How often a request with the id of a hold is sent again after its connection broke.
 	maxRepeats = 2
 )
@@ -42,8 +44,11 @@ type reply interface {
 }
 
 // exchange asks the service and reads its answer. It returns the failure if there is no such answer; it returns an error
-// if ctx was cancelled by the caller.
+// if the request is longer than the service takes, or if ctx was cancelled by the caller.
 func (c *Client) exchange(ctx context.Context, asked request, to reply) (answer, *failure, error) {
+	if len(asked.body) > maxRequest {
+		return answer{}, nil, fmt.Errorf("tollgate: the request has %d bytes, more than %d", len(asked.body), maxRequest)
+	}
 	if err := ctx.Err(); err != nil {
 		return answer{}, nil, err
 	}
@@ -97,6 +102,10 @@ func (c *Client) send(ctx context.Context, path string, body []byte) (answer, *f
 		return answer{}, failureOfTrip(err)
 	}
 	defer response.Body.Close()
+	if response.StatusCode < 200 {
+		// The body of 101 is the connection, which ctx does not bound.
+		return answer{}, &failure{kind: FailureInvalid, detail: fmt.Sprintf("status %d without an answer", response.StatusCode)}
+	}
 	if response.ContentLength > maxAnswer {
 		return answer{}, tooLong()
 	}

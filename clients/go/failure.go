@@ -2,6 +2,7 @@ package tollgate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -140,6 +141,11 @@ func (f *failures) counts() map[FailureKind]uint64 {
 
 // masked makes a detail fit for a log: short, on one line, and without the values of attributes and the token.
 func masked(detail string, secrets []string) string {
+	// A detail that repeats a body has values as JSON writes them.
+	for _, secret := range slices.Clone(secrets) {
+		quoted := string(appendText(nil, secret))
+		secrets = append(secrets, quoted[1:len(quoted)-1], plainJSON(secret))
+	}
 	// A value may be a part of another one.
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	for _, secret := range secrets {
@@ -155,6 +161,16 @@ func masked(detail string, secrets []string) string {
 		detail = strings.ToValidUTF8(detail[:maxDetail], "") + "..."
 	}
 	return detail
+}
+
+// plainJSON writes a string as most libraries do, which escape less than encoding/json does by default.
+func plainJSON(text string) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text)
+	// Without the quotes and the end of the line.
+	return out.String()[1 : out.Len()-2]
 }
 
 // maskWord replaces a value where it stands as a word of its own: inside of longer words, a short value such as "a" is

@@ -70,7 +70,8 @@ func (h *Hold) Lost() bool {
 	return h.lost.Load()
 }
 
-// Settle ends the hold at its actual cost, as [Reservation.Settle] does, and its renewal.
+// Settle ends the hold at its actual cost, as [Reservation.Settle] does, and its renewal. If it has no answer,
+// [Hold.Close] settles again at the same cost.
 func (h *Hold) Settle(ctx context.Context, cost int64) (Settlement, error) {
 	if !h.Allowed {
 		return Settlement{}, ErrDenied
@@ -114,7 +115,8 @@ func (h *Hold) CloseOnError(err *error) {
 
 func (h *Hold) end(cost int64) {
 	h.stop()
-	if h.settledOrDenied() {
+	cost, unsettled := h.unsettled(cost)
+	if !unsettled {
 		return
 	}
 	// A failure is counted, and no error is possible: the cost is valid and the context is not cancelled.

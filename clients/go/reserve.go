@@ -107,6 +107,7 @@ type Reservation struct {
 
 	mutex        sync.Mutex
 	expiresAfter time.Duration
+	settled      Optional[int64] // the cost of the last settlement, which may have had no answer
 	ended        bool
 }
 
@@ -176,9 +177,15 @@ func (r *Reservation) Settle(ctx context.Context, cost int64) (Settlement, error
 		return Settlement{}, err
 	}
 	r.mutex.Lock()
-	r.ended = true
+	r.settled = Some(cost)
 	r.mutex.Unlock()
-	return r.ask(ctx, "/v1/settle", holdBody{Hold: r.hold, Cost: &cost}, &holdReply{})
+	settlement, err := r.ask(ctx, "/v1/settle", holdBody{Hold: r.hold, Cost: &cost}, &holdReply{})
+	if settlement.Status != "" {
+		r.mutex.Lock()
+		r.ended = true
+		r.mutex.Unlock()
+	}
+	return settlement, err
 }
 
 // Release ends the hold and gives everything back, except what a policy charges at a cost of its own.
@@ -232,10 +239,12 @@ func (r *Reservation) ask(ctx context.Context, path string, body holdBody, to *h
 	return Settlement{Status: *to.Status}, nil
 }
 
-func (r *Reservation) settledOrDenied() bool {
+// unsettled returns the cost at which the end of a scope has to settle: that of a settlement without an answer, because
+// another one could be a conflict, or this one.
+func (r *Reservation) unsettled(cost int64) (int64, bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return r.ended || !r.Allowed
+	return r.settled.Or(cost), r.Allowed && !r.ended
 }
 
 func (r *Reservation) length() time.Duration {

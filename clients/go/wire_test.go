@@ -346,21 +346,22 @@ func TestCountsSayWhatAnOutageMeans(t *testing.T) {
 	server := listen(t, func(int64) string { return httpAnswer(200, `{"policy":"p:caller","used":1}`) })
 	tg := client(t, tollgate.Options{URL: server.url, Names: map[string]tollgate.OnFailure{"login": tollgate.Closed}})
 	ctx := context.Background()
+	key := tollgate.Attributes{"a": "b"}
 	for _, counted := range []tollgate.CountRequest{
-		{Policy: "p", Quotas: []string{"5/1m"}, Cost: tollgate.Some[int64](1)},
-		{Policy: "login", Window: "1m", Operation: tollgate.OperationGet, Attributes: tollgate.Attributes{"a": "b"}},
-		{Policy: "p", Window: "1m", OnStoreFailure: tollgate.Some(tollgate.Closed), Cost: tollgate.Some[int64](3)},
-		{Policy: "login", Window: "1m", Operation: tollgate.OperationSet, Used: tollgate.Some[int64](0)},
+		{Policy: "p", Quotas: []string{"5/1m"}, Cost: tollgate.Some[int64](1), Attributes: key},
+		{Policy: "login", Window: "1m", Operation: tollgate.OperationGet, Attributes: key},
+		{Policy: "p", Window: "1m", OnStoreFailure: tollgate.Some(tollgate.Closed), Cost: tollgate.Some[int64](3), Attributes: key},
+		{Policy: "login", Window: "1m", Operation: tollgate.OperationSet, Used: tollgate.Some[int64](0), Attributes: key},
 	} {
 		if count, err := tg.Count(ctx, counted); err != nil || count.Failure != "" || count.Used.Or(0) != 1 {
 			t.Errorf("got %+v, %v", count, err)
 		}
 	}
 	want := []string{
-		`/v1/count {"policy":"p","attributes":{},"quotas":["5/1m"]}`,
+		`/v1/count {"policy":"p","attributes":{"a":"b"},"quotas":["5/1m"]}`,
 		`/v1/count {"policy":"login","attributes":{"a":"b"},"window":"1m","operation":"get","on_store_failure":"closed"}`,
-		`/v1/count {"policy":"p","attributes":{},"window":"1m","cost":3,"on_store_failure":"closed"}`,
-		`/v1/count {"policy":"login","attributes":{},"window":"1m","operation":"set","used":0}`,
+		`/v1/count {"policy":"p","attributes":{"a":"b"},"window":"1m","cost":3,"on_store_failure":"closed"}`,
+		`/v1/count {"policy":"login","attributes":{"a":"b"},"window":"1m","operation":"set","used":0}`,
 	}
 	for index, body := range want {
 		if server.bodies[index] != body {
@@ -389,10 +390,119 @@ func TestAHoldIsSettledOnce(t *testing.T) {
 	}
 }
 
+func attributesOf(number int, value string) tollgate.Attributes {
+	attributes := tollgate.Attributes{}
+	for index := range number {
+		attributes[fmt.Sprint(index)] = value
+	}
+	return attributes
+}
+
+func TestTheLargestRequestIsSent(t *testing.T) {
+	server := listen(t, func(int64) string { return httpAnswer(200, admitted) })
+	attributes := attributesOf(62, strings.Repeat("x", 900))
+	attributes[strings.Repeat("ä", 128)] = make([]string, 64)
+	decision, err := client(t, tollgate.Options{URL: server.url}).Check(context.Background(), "a", attributes)
+	if err != nil || decision.Failure != "" {
+		t.Errorf("got %+v, %v", decision, err)
+	}
+}
+
+// net/http hands over the connection itself as the body of such an answer, and no timeout ends its reading.
+func TestAnAnswerThatSwitchesProtocolsEndsTheCall(t *testing.T) {
+	server := listen(t, func(int64) string {
+		return "HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+	})
+	tg := client(t, tollgate.Options{URL: server.url, MaxConnections: 1})
+	for range 3 {
+		done := make(chan tollgate.Decision, 1)
+		go func() {
+			decision, _ := tg.Check(context.Background(), "a", nil)
+			done <- decision
+		}()
+		select {
+		case decision := <-done:
+			if decision.Failure != tollgate.FailureInvalid {
+				t.Fatalf("got %+v", decision)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("the call hangs")
+		}
+	}
+}
+
+func TestWaitSleepsAlsoIfTheServiceSaysZero(t *testing.T) {
+	server := listen(t, func(int64) string { return httpAnswer(429, `{"allowed":false,"retry_after_ms":0}`) })
+	decision, err := client(t, tollgate.Options{URL: server.url}).Wait(context.Background(), 20*time.Millisecond, "a", nil)
+	if err != nil || decision.Allowed || server.requests.Load() > 21 {
+		t.Errorf("got %+v, %v after %d requests", decision, err, server.requests.Load())
+	}
+}
+
+func TestASettlementWithoutAnAnswerIsRepeatedAtTheEndOfTheScope(t *testing.T) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, ctx := range map[string]context.Context{"no answer": context.Background(), "cancelled": cancelled} {
+		t.Run(name, func(t *testing.T) {
+			server := listen(t, func(number int64) string {
+				switch {
+				case number == 1:
+					return httpAnswer(200, `{"allowed":true,"hold":"H","expires_after_ms":60000}`)
+				case number == 2 && ctx.Err() == nil:
+					return httpAnswer(500, `{}`)
+				default:
+					return httpAnswer(200, `{"status":"settled"}`)
+				}
+			})
+			hold, err := client(t, tollgate.Options{URL: server.url}).Hold(context.Background(), "export", nil, tollgate.Cost(5))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = hold.Settle(ctx, 3)
+			failure := errors.New("the work failed")
+			hold.CloseOnError(&failure)
+			hold.Close()
+			settled := server.bodies[1:]
+			want := 2
+			if ctx.Err() != nil {
+				want = 1
+			}
+			if len(settled) != want || settled[want-1] != `/v1/settle {"hold":"H","cost":3}` {
+				t.Errorf("sent %q", settled)
+			}
+		})
+	}
+}
+
+func TestNothingPrintsATokenOrAKey(t *testing.T) {
+	const secret = "s3cret"
+	server := listen(t, func(int64) string {
+		return httpAnswer(200, `{"allowed":true,"hold":"s3cret","expires_after_ms":60000}`)
+	})
+	options := tollgate.Options{URL: server.url, Token: secret}
+	tg := client(t, options)
+	hold, err := tg.Hold(context.Background(), "a", tollgate.Attributes{"user": secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []any{options, &options, tg, hold, hold.Reservation, tollgate.Options{URL: "http://a:s3cret@b:1"}} {
+		var log bytes.Buffer
+		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "value", value)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "value", value)
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			fmt.Fprintf(&log, verb, value)
+		}
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("%T prints %s", value, log.String())
+		}
+	}
+}
+
 func TestRefusesWrongCallsBeforeAnythingIsSent(t *testing.T) {
 	server := listen(t, func(int64) string { return httpAnswer(200, admitted) })
 	tg := client(t, tollgate.Options{URL: server.url})
 	ctx := context.Background()
+	key := tollgate.Attributes{"a": "b"}
 	wrong := map[string]func() error{
 		"a number":     func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"n": 5}); return err },
 		"nil":          func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"n": nil}); return err },
@@ -408,13 +518,30 @@ func TestRefusesWrongCallsBeforeAnythingIsSent(t *testing.T) {
 		"too many units":   func() error { _, err := tg.Reserve(ctx, "a", nil, tollgate.Units(1001)); return err },
 		"a length of 0":    func() error { _, err := tg.Reserve(ctx, "a", nil, tollgate.ExpiresAfter(0)); return err },
 		"negative timeout": func() error { _, err := tg.Wait(ctx, -1, "a", nil); return err },
-		"no limit":         func() error { _, err := tg.Count(ctx, tollgate.CountRequest{Policy: "p"}); return err },
+		"no limit":         func() error { _, err := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Attributes: key}); return err },
+		"no key":           func() error { _, err := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Window: "1m"}); return err },
+		"nine limits": func() error {
+			_, err := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Quotas: make([]string, 9), Attributes: key})
+			return err
+		},
+		"a name without characters": func() error { _, err := tg.Check(ctx, "a", tollgate.Attributes{"": "b"}); return err },
+		"a long name": func() error {
+			_, err := tg.Check(ctx, "a", tollgate.Attributes{strings.Repeat("ä", 129): "b"})
+			return err
+		},
+		"a long name of a check": func() error { _, err := tg.Check(ctx, strings.Repeat("a", 1025), nil); return err },
+		"a long list": func() error {
+			_, err := tg.Check(ctx, "a", tollgate.Attributes{"n": make([]string, 65)})
+			return err
+		},
+		"many attributes": func() error { _, err := tg.Check(ctx, "a", attributesOf(64, "")); return err },
+		"a long body":     func() error { _, err := tg.Check(ctx, "a", attributesOf(63, strings.Repeat("\n", 1024))); return err },
 		"both limits": func() error {
-			_, err := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Quotas: []string{"5/1m"}, Window: "1m"})
+			_, err := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Quotas: []string{"5/1m"}, Window: "1m", Attributes: key})
 			return err
 		},
 		"set without a count": func() error {
-			_, err := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Window: "1m", Operation: tollgate.OperationSet})
+			_, err := tg.Count(ctx, tollgate.CountRequest{Policy: "p", Window: "1m", Operation: tollgate.OperationSet, Attributes: key})
 			return err
 		},
 	}
@@ -610,4 +737,18 @@ func listenHTTP(t *testing.T, handler http.HandlerFunc) string {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return "http://" + listener.Addr().String()
+}
+
+func TestALogMasksValuesAsJSONWritesThem(t *testing.T) {
+	const key = "<a\"b\\c\ténd>"
+	for _, quoted := range []string{`<a\"b\\c\ténd>`, `\u003ca\"b\\c\ténd\u003e`} {
+		detail, _ := json.Marshal(map[string]string{"detail": `got {"user":"` + quoted + `"}`})
+		server := listen(t, func(int64) string { return httpAnswer(502, string(detail)) })
+		var log bytes.Buffer
+		tg := client(t, tollgate.Options{URL: server.url, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		_, _ = tg.Check(context.Background(), "a", tollgate.Attributes{"user": key})
+		if !strings.Contains(log.String(), "***") || strings.Contains(log.String(), "énd") {
+			t.Errorf("logged %s", log.String())
+		}
+	}
 }
