@@ -28,9 +28,14 @@ type KeyFunc func(*http.Request) (string, error)
 type LimitOption func(*Limiter)
 
 // By counts requests by a key, which is sent as this attribute. Policies name it in their key. Give several to send
-// several attributes. Without one, requests are counted [ByIP].
+// several attributes. Without one, requests are counted [ByIP]. The attribute "ip" has to be an address.
 func By(attribute string, key KeyFunc) LimitOption {
-	return func(l *Limiter) { l.keys = append(l.keys, limitKey{attribute: attribute, key: key}) }
+	return func(l *Limiter) {
+		if key == nil {
+			panic(fmt.Sprintf("tollgate: the key of the attribute %q is nil", attribute))
+		}
+		l.keys = append(l.keys, limitKey{attribute: attribute, key: key})
+	}
 }
 
 // ByKey counts requests by a key, which is sent as the attribute "key".
@@ -40,21 +45,26 @@ func ByKey(key KeyFunc) LimitOption {
 
 // ByIP counts requests by the address of the connection, which is sent as the attribute "ip". The service counts an IPv6
 // /64 as one client. Behind a proxy, this is the proxy: use [By] with a function that reads the header which your proxy
-// sets.
+// sets, and returns one address of it.
 func ByIP() LimitOption {
 	return By("ip", func(r *http.Request) (string, error) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil {
 			return "", fmt.Errorf("the connection has no IP address")
 		}
-		return peer.Addr().Unmap().WithZone("").String(), nil
+		return peer.Addr().String(), nil
 	})
 }
 
 // Named gives all requests this name. Without it, the name is the template of the route, such as "GET /items/{id}", and
 // the middleware has to be around the handler of a route.
 func Named(name string) LimitOption {
-	return func(l *Limiter) { l.name = func(*http.Request) string { return name } }
+	return func(l *Limiter) {
+		if err := Attributes(nil).validFor(name); err != nil {
+			panic(err.Error())
+		}
+		l.name = func(*http.Request) string { return name }
+	}
 }
 
 // NamedBy takes the name from a function of the request. It must return names that you wrote, and never a path: each new
@@ -103,6 +113,10 @@ type limitKey struct {
 //	http.Handle("GET /search", limit(search))
 //
 // The policies decide which attributes count, and so whether the requests of all clients are counted together.
+//
+// # Panics
+//
+// As [Client.Limiter] does.
 func (c *Client) Middleware(options ...LimitOption) func(http.Handler) http.Handler {
 	limiter := c.Limiter(options...)
 	return func(next http.Handler) http.Handler {
@@ -115,6 +129,11 @@ func (c *Client) Middleware(options ...LimitOption) func(http.Handler) http.Hand
 }
 
 // Limiter returns what decides inside of a middleware.
+//
+// # Panics
+//
+// If an option is wrong, as [http.ServeMux.Handle] does: [By] with the attribute "action", with a name that the service
+// refuses, or twice with the same one, and [Named] with an empty name or one of more than 1,024 bytes.
 func (c *Client) Limiter(options ...LimitOption) *Limiter {
 	limiter := &Limiter{client: c, denied: WriteDenial}
 	for _, option := range options {
@@ -123,7 +142,21 @@ func (c *Client) Limiter(options ...LimitOption) *Limiter {
 	if len(limiter.keys) == 0 {
 		ByIP()(limiter)
 	}
+	if err := limiter.valid(); err != nil {
+		panic(err.Error())
+	}
 	return limiter
+}
+
+func (l *Limiter) valid() error {
+	attributes := make(Attributes, len(l.keys))
+	for _, from := range l.keys {
+		if _, twice := attributes[from.attribute]; twice {
+			return fmt.Errorf("tollgate: the attribute %q has two keys", from.attribute)
+		}
+		attributes[from.attribute] = ""
+	}
+	return attributes.validFor("any")
 }
 
 // Named says whether an option names the checks, so that Admit needs no route.
@@ -149,6 +182,15 @@ func (l *Limiter) Admit(w http.ResponseWriter, r *http.Request, route string) bo
 			// The error may have the key in it.
 			l.wrong(w, r, fmt.Errorf("there is no key for the attribute %q", from.attribute))
 			return false
+		}
+		if from.attribute == "ip" {
+			// The service refuses what is no address, and then a client that is open would admit the request.
+			address, err := netip.ParseAddr(key)
+			if err != nil {
+				l.wrong(w, r, errors.New(`the key for the attribute "ip" is no address`))
+				return false
+			}
+			key = address.Unmap().WithZone("").String()
 		}
 		attributes[from.attribute] = BoundedKey(key)
 	}
@@ -182,42 +224,54 @@ func (l *Limiter) Admit(w http.ResponseWriter, r *http.Request, route string) bo
 // wrong answers a request that cannot be checked: its client is gone, or the app is wrong.
 func (l *Limiter) wrong(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		writeProblem(w, http.StatusServiceUnavailable, "", "the request was cancelled")
+		writePlainProblem(w, http.StatusServiceUnavailable, "the request was cancelled")
 		return
 	}
 	l.client.failures.logger.ErrorContext(r.Context(), "tollgate: a request cannot be checked, and is answered 500",
 		slog.String("error", err.Error()))
-	writeProblem(w, http.StatusInternalServerError, "", "the request cannot be checked against its limits")
+	writePlainProblem(w, http.StatusInternalServerError, "the request cannot be checked against its limits")
+}
+
+func writePlainProblem(w http.ResponseWriter, status int, detail string) {
+	writeProblem(w, problemBody{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail})
 }
 
 // WriteDenial answers with a problem (RFC 9457), as the middleware does by default.
 func WriteDenial(w http.ResponseWriter, _ *http.Request, decision Decision, status int) {
-	kind, detail := "", "the service that counts requests does not answer"
-	if decision.Failure == "" {
-		kind, detail = "https://iana.org/assignments/http-problem-types#quota-exceeded", "the limit is used up"
-		if wait, ok := retryAfter(decision); ok {
-			detail += "; retry in " + strconv.FormatInt(wait, 10) + " s"
-		}
+	if decision.Failure != "" {
+		writeProblem(w, problemBody{Title: "Rate limiter unavailable", Status: status})
+		return
 	}
-	writeProblem(w, status, kind, detail)
+	body := problemBody{
+		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",
+		Title:  "Quota exceeded",
+		Status: status,
+		Detail: "waiting does not help",
+	}
+	if wait, ok := retryAfter(decision); ok {
+		body.Detail = "retry in " + strconv.FormatInt(wait, 10) + " s"
+	}
+	if decision.Policy != "" {
+		body.ViolatedPolicies = []string{decision.Policy}
+	}
+	writeProblem(w, body)
 }
 
-func writeProblem(w http.ResponseWriter, status int, kind, detail string) {
-	title := "Quota exceeded"
-	if kind == "" {
-		kind, title = "about:blank", http.StatusText(status)
-	}
-	body, _ := json.Marshal(struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-	}{kind, title, status, detail})
+type problemBody struct {
+	Type             string   `json:"type,omitempty"`
+	Title            string   `json:"title"`
+	Status           int      `json:"status"`
+	Detail           string   `json:"detail,omitempty"`
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+func writeProblem(w http.ResponseWriter, problem problemBody) {
+	body, _ := json.Marshal(problem)
 	header := w.Header()
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
 	header.Del("Content-Length")
-	w.WriteHeader(status)
+	w.WriteHeader(problem.Status)
 	_, _ = w.Write(append(body, '\n'))
 }
 

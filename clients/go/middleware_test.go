@@ -3,7 +3,6 @@ package tollgate_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -27,19 +26,26 @@ func ask(handler http.Handler, method, path string, edit ...func(*http.Request))
 	return recorder
 }
 
+const quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded"`
+
 func TestAMiddlewareAnswersDenials(t *testing.T) {
 	cases := []struct {
 		name       string
 		answer     string
 		status     int
 		retryAfter string
+		body       string
 	}{
-		{"429", httpAnswer(429, `{"allowed":false,"retry_after_ms":1001}`), 429, "2"},
-		{"a status of the policy", httpAnswer(403, `{"allowed":false}`), 403, ""},
-		{"a status that is no error", httpAnswer(200, `{"allowed":false,"retry_after_ms":1}`), 429, "1"},
-		{"in flight", httpAnswer(429, `{"allowed":false,"reason":"in_flight_exceeded"}`), 429, "1"},
-		{"no answer", "", 503, ""},
-		{"a closed policy", httpAnswer(503, `{"detail":"x","reason":"store_unavailable"}`), 503, ""},
+		{"429", httpAnswer(429, `{"allowed":false,"policy":"p","retry_after_ms":1001}`), 429, "2",
+			quotaExceeded + `,"status":429,"detail":"retry in 2 s","violated-policies":["p"]}`},
+		{"a status of the policy", httpAnswer(403, `{"allowed":false}`), 403, "",
+			quotaExceeded + `,"status":403,"detail":"waiting does not help"}`},
+		{"a status that is no error", httpAnswer(200, `{"allowed":false,"retry_after_ms":1}`), 429, "1",
+			quotaExceeded + `,"status":429,"detail":"retry in 1 s"}`},
+		{"in flight", httpAnswer(429, `{"allowed":false,"reason":"in_flight_exceeded"}`), 429, "1",
+			quotaExceeded + `,"status":429,"detail":"retry in 1 s"}`},
+		{"no answer", "", 503, "", `{"title":"Rate limiter unavailable","status":503}`},
+		{"a closed policy", httpAnswer(503, `{"detail":"x","reason":"store_unavailable"}`), 503, "", `{"title":"Rate limiter unavailable","status":503}`},
 	}
 	for _, example := range cases {
 		t.Run(example.name, func(t *testing.T) {
@@ -53,11 +59,7 @@ func TestAMiddlewareAnswersDenials(t *testing.T) {
 			if header.Get("Cache-Control") != "no-store" || header.Get("Content-Type") != "application/problem+json" {
 				t.Fatalf("got %v", header)
 			}
-			var problem struct {
-				Status int
-				Title  string
-			}
-			if err := json.Unmarshal(answer.Body.Bytes(), &problem); err != nil || problem.Status != example.status || problem.Title == "" {
+			if answer.Body.String() != example.body+"\n" {
 				t.Fatalf("got %s", answer.Body)
 			}
 		})
@@ -120,6 +122,57 @@ func TestAKeyThatTheServiceWouldRefuseIsNotAdmitted(t *testing.T) {
 	}
 	if len(server.bodies) != 2 || server.bodies[0] == server.bodies[1] {
 		t.Errorf("sent %d requests", len(server.bodies))
+	}
+}
+
+// The service refuses an "ip" that is no address, and clients behind some proxies choose what it is.
+func TestAnIPIsAnAddress(t *testing.T) {
+	server := listen(t, func(int64) string { return httpAnswer(200, admitted) })
+	tg := client(t, tollgate.Options{URL: server.url})
+	limit := tg.Middleware(tollgate.Named("search"), tollgate.By("ip", func(r *http.Request) (string, error) {
+		return r.Header.Get("X-Forwarded-For"), nil
+	}))
+	from := func(address string) int {
+		return ask(limit(ok), "GET", "/", func(r *http.Request) { r.Header.Set("X-Forwarded-For", address) }).Code
+	}
+	for _, wrong := range []string{"1.2.3.4, 5.6.7.8", "unknown", "1.2.3.4:80", " 1.2.3.4", "", "[::1]", "1.2.3"} {
+		if code := from(wrong); code != 500 {
+			t.Errorf("%q: got %d", wrong, code)
+		}
+	}
+	for _, right := range []string{"1.2.3.4", "::ffff:1.2.3.4", "fe80::1%eth0"} {
+		if code := from(right); code != 200 {
+			t.Errorf("%q: got %d", right, code)
+		}
+	}
+	if len(server.bodies) != 3 || !strings.Contains(server.bodies[1], `"ip":"1.2.3.4"`) || !strings.Contains(server.bodies[2], `"ip":"fe80::1"`) {
+		t.Errorf("sent %q", server.bodies)
+	}
+}
+
+func TestWrongOptionsAreRefusedWhenTheMiddlewareIsMade(t *testing.T) {
+	tg := client(t, tollgate.Options{URL: "http://127.0.0.1:1"})
+	key := func(*http.Request) (string, error) { return "k", nil }
+	wrong := map[string][]tollgate.LimitOption{
+		"action":       {tollgate.By("action", key)},
+		"no attribute": {tollgate.By("", key)},
+		"a long one":   {tollgate.By(strings.Repeat("x", 129), key)},
+		"no UTF-8":     {tollgate.By("\xff", key)},
+		"twice":        {tollgate.By("user", key), tollgate.By("user", key)},
+		"ip twice":     {tollgate.ByIP(), tollgate.By("ip", key)},
+		"no key":       {tollgate.By("user", nil)},
+		"no name":      {tollgate.Named("")},
+		"a long name":  {tollgate.Named(strings.Repeat("x", 1025))},
+	}
+	for name, options := range wrong {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "tollgate: ") {
+					t.Errorf("%s: got %q", name, text)
+				}
+			}()
+			tg.Middleware(options...)
+		}()
 	}
 }
 

@@ -50,6 +50,7 @@ func By(attribute string, key func(*gin.Context) (string, error)) tollgate.Limit
 
 // ByClientIP counts requests by the address that gin takes for the client's, which is sent as the attribute "ip". Call
 // SetTrustedProxies of the engine first: by default, gin trusts everyone, so that clients choose their address.
+// With TrustedPlatform, gin takes any text of the header; one that is no address is answered 500.
 func ByClientIP() tollgate.LimitOption {
 	return By("ip", func(c *gin.Context) (string, error) { return c.ClientIP(), nil })
 }
