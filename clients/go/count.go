@@ -141,7 +141,7 @@ func (c *Client) Count(ctx context.Context, counted CountRequest) (Count, error)
 //
 // # Errors
 //
-// As for [Client.Count], and if there are none or too many.
+// As for [Client.Count], and if there are none or too many, or if their request would be longer than 64 KiB.
 func (c *Client) CountAll(ctx context.Context, counted []CountRequest) ([]Count, error) {
 	if len(counted) == 0 || len(counted) > maxBatch {
 		return nil, fmt.Errorf("tollgate: a batch has %d counts, not from 1 to %d", len(counted), maxBatch)
