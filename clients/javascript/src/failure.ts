@@ -17,6 +17,8 @@ export type OnFailure = "open" | "closed";
 /** Where the line of failures goes. `console`, and the loggers of pino, winston and Nest, fit. */
 export interface Logger {
   warn(message: string): void;
+  /** For a line about what is refused, which never heals by itself. Default: `warn`. */
+  error?(message: string): void;
 }
 
 /** A failure on its way to the caller's answer. It never reaches the caller as an exception. */
@@ -78,12 +80,14 @@ export class FailureLog {
     const calls = [...this.#sinceLine.values()].reduce((sum, count) => sum + count, 0);
     const { failure, secrets } = this.#last;
     const last = `${failure.kind}: ${printable(masked(failure.message, secrets))}`;
+    const refused = this.#sinceLine.has("refused");
     this.#sinceLine.clear();
     this.#last = undefined;
     this.#lineAt = performance.now();
-    const line = `tollgate: ${calls} ${calls === 1 ? "call" : "calls"} had no answer (${kinds}); the last one: ${last}`;
+    const line = `tollgate: ${calls} ${calls === 1 ? "call" : "calls"} had no decision of the service (${kinds}); the last one: ${last}`;
     try {
-      this.#logger.warn(line);
+      if (refused && typeof this.#logger.error === "function") this.#logger.error(line);
+      else this.#logger.warn(line);
     } catch {
       // A logger that fails must not take the decision down with it.
     }

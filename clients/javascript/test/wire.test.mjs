@@ -210,11 +210,21 @@ test("logs the first failure, and the others when the client closes, without val
   const logger = keptLines();
   const client = clientOf(t, url, { logger, token: "canary-token" });
   for (let call = 0; call < 500; call += 1) await client.check("search", { user: "canary-user" });
-  assert.deepEqual(logger.lines, ["tollgate: 1 call had no answer (1 refused); the last one: refused: policy `p`: no key forged"]);
+  assert.deepEqual(logger.lines, ["tollgate: 1 call had no decision of the service (1 refused); the last one: refused: policy `p`: no key forged"]);
   client.close();
-  assert.match(logger.lines[1], /^tollgate: 499 calls had no answer \(499 refused\)/);
+  assert.match(logger.lines[1], /^tollgate: 499 calls had no decision of the service \(499 refused\)/);
   assert.doesNotMatch(logger.lines.join(), /canary/);
   assert.equal((await client.check("search")).failure, "connection");
+});
+
+test("logs what is refused as an error, and what heals as a warning", async (t) => {
+  const { url } = await scripted(t, (socket) => socket.write(reply(401, { detail: "the token is unknown" })));
+  for (const [address, level] of [[url, "error"], ["http://127.0.0.1:1", "warn"]]) {
+    const levels = [];
+    const logger = { warn: () => levels.push("warn"), error: () => levels.push("error") };
+    await clientOf(t, address, { logger }).check("search");
+    assert.deepEqual(levels, [level]);
+  }
 });
 
 test("a logger that throws takes no decision down", async (t) => {
