@@ -560,7 +560,7 @@ defmodule OutageTest do
     start_supervised!({Limits, url: url, token: "canary-token", timeout: 10_000})
     log = capture_log(fn -> for _ <- 1..100, do: Limits.hit("canary-key", @hour, 5) end)
     assert Limits.failures() == %{unavailable: 100}
-    assert log |> String.split("without an answer") |> length() == 2
+    assert log |> String.split("without a decision") |> length() == 2
     assert log =~ "status 503, the store?is away"
     refute log =~ "canary"
     refute inspect(:sys.get_state(Limits)) =~ "canary"

@@ -33,7 +33,7 @@ defmodule Tollgate.Hammer do
     * `:max_connections` - from 1 to 1,024. The default is 64. A further call waits for a connection
       within its own timeout.
 
-  ## Without an answer
+  ## Without a decision
 
   `hit` returns `{:allow, 0}` if `:on_failure` is `:open`, and `{:deny, 1000}` if it is `:closed`.
   The other functions raise `Tollgate.Hammer.Error`, because every count would be wrong.
@@ -276,7 +276,7 @@ defmodule Tollgate.Hammer do
 end
 
 defmodule Tollgate.Hammer.Failures do
-  @moduledoc "Counts calls without an answer, and logs them at most once a minute."
+  @moduledoc "Counts calls without a decision of the service, and logs them at most once a minute."
 
   require Logger
 
@@ -326,7 +326,7 @@ defmodule Tollgate.Hammer.Failures do
         end
 
       Logger.warning(
-        "calls of #{inspect(config.table)} without an answer of Tollgate: " <>
+        "calls of #{inspect(config.table)} without a decision of Tollgate: " <>
           "#{Enum.join(kinds, ", ")}; the last one: #{kind}, #{detail}"
       )
     end
