@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +32,7 @@ type address struct {
 
 func parseAddress(text string) (address, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
-		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\x00?#") {
+		if !strings.HasPrefix(path, "/") || path == "/" || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\x00?#") {
 			return address{}, fmt.Errorf("tollgate: the URL %q is not unix:/absolute/path", text)
 		}
 		if len(path) > maxUnixPath {
@@ -57,10 +59,20 @@ func parseAddress(text string) (address, error) {
 		return address{}, fmt.Errorf("tollgate: the URL %q has the path %q", text, parsed.Path)
 	case parsed.Hostname() == "":
 		return address{}, fmt.Errorf("tollgate: the URL %q has no host", text)
+	case !isHost(parsed.Hostname()):
+		return address{}, fmt.Errorf("tollgate: the URL %q has a host that is neither a name nor an address", text)
 	case portErr != nil || port == 0:
 		return address{}, fmt.Errorf("tollgate: the URL %q has no port from 1 to 65535", text)
 	}
 	return address{base: parsed.Scheme + "://" + parsed.Host}, nil
+}
+
+// hostName matches names whose labels neither begin nor end with a hyphen.
+var hostName = regexp.MustCompile(`^(?i:[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*(?i:[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)\.?$`)
+
+func isHost(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil || hostName.MatchString(text)
 }
 
 // transport makes the connections of a client. They are of HTTP/1.1: the client's number of connections bounds what it

@@ -571,6 +571,8 @@ func TestRefusesWrongOptions(t *testing.T) {
 		{URL: "http://127.0.0.1:8080#"},
 		{URL: "http://hunter2:\x7f@h:1"},
 		{URL: "unix:relative"},
+		{URL: "unix:/"},
+		{URL: "http://a..b_-:1"},
 		{URL: "unix://host/path"},
 		{URL: "unix:/" + strings.Repeat("x", 200)},
 		{Token: "a\nb"},
