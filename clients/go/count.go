@@ -188,7 +188,7 @@ func (c *Client) entry(counted CountRequest, onFailure OnFailure, raw json.RawMe
 	if failed == nil {
 		return to.count(raw)
 	}
-	failed.detail = masked(failed.detail, append(counted.Attributes.texts(), c.token))
+	failed.mask(append(counted.Attributes.texts(), c.token)...)
 	c.failures.add(*failed)
 	return unanswered(counted, onFailure, failed.kind)
 }

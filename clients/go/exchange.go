@@ -75,7 +75,7 @@ func (c *Client) exchange(ctx context.Context, asked request, to reply) (answer,
 		}
 	}
 	if failed != nil {
-		failed.detail = masked(failed.detail, append(asked.attributes.texts(), asked.hold, c.token))
+		failed.mask(append(asked.attributes.texts(), asked.hold, c.token)...)
 		c.failures.add(*failed)
 	}
 	return got, failed, nil
@@ -172,7 +172,7 @@ func problem(got answer) *failure {
 	if err := json.Unmarshal(got.body, &body); err != nil {
 		return &failure{detail: fmt.Sprintf("status %d", got.status)}
 	}
-	failed := failure{detail: fmt.Sprintf("status %d: %s", got.status, body.Detail)}
+	failed := failure{detail: fmt.Sprintf("status %d: %s", got.status, body.Detail), received: true}
 	switch body.Reason {
 	case "store_unavailable", "outcome_unknown", "store_full":
 		failed.closed = got.status == http.StatusServiceUnavailable

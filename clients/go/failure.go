@@ -43,6 +43,17 @@ type failure struct {
 	unsent bool
 	// The service refused because of its store, so the call is denied whatever the caller has said.
 	closed bool
+	// The detail has text that was received. It may repeat what was sent.
+	received bool
+}
+
+// mask makes the detail fit for a log. In the client's own words, such as the address of a connection, nothing is
+// replaced: a key that is 127.0.0.1 would hide where the service is.
+func (f *failure) mask(secrets ...string) {
+	if !f.received {
+		secrets = nil
+	}
+	f.detail = masked(f.detail, secrets)
 }
 
 // failures counts calls without an answer, and logs them once a minute.

@@ -621,6 +621,16 @@ func TestLogsOneLineAMinuteWithoutValues(t *testing.T) {
 	}
 }
 
+// A first try from the same machine, limited by address, hid where the service was: "dial tcp ***:1: connect".
+func TestALogNamesTheServiceWhateverTheKeyIs(t *testing.T) {
+	var log bytes.Buffer
+	tg := client(t, tollgate.Options{URL: "http://127.0.0.1:1", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, _ = tg.Check(context.Background(), "login", tollgate.Attributes{"ip": "127.0.0.1", "user": "refused"})
+	if !strings.Contains(log.String(), "127.0.0.1:1: connect: connection refused") {
+		t.Errorf("logged %s", log.String())
+	}
+}
+
 func TestFailuresAtOnceMakeOneLine(t *testing.T) {
 	var log bytes.Buffer
 	tg := client(t, tollgate.Options{URL: "http://127.0.0.1:1", Logger: slog.New(slog.NewTextHandler(&log, nil))})
