@@ -9,8 +9,9 @@
 //!
 //! This file builds a limiter and checks requests. Answers are in `decision`, trials in `trials`, the live policies in
 //! `policy_set`, their figures in `tally`, changes by administrators in `quota_changes`, refunds in `marked_refund`,
-//! receipts in `check_receipt`, holds in `holds`, counts under callers' limits in `counts`. What applies to a request is in `matching`: every check charges and
-//! decides by it. `each` checks many requests, `together` decides on several as one.
+//! receipts in `check_receipt`, holds in `holds`, counts under callers' limits in `counts`. What applies to a request is
+//! in `matching`: every check charges and decides by it. `each` checks many requests, `together` decides on several as
+//! one.
 
 mod charge_result;
 mod check_receipt;
