@@ -1,11 +1,11 @@
 //! The list of packages.
 
 use super::package::ClientPackage;
-use super::{go, javascript, python};
+use super::{go, java, javascript, python};
 use crate::command::command;
 use crate::system;
 
-pub(super) const PACKAGES: [ClientPackage; 4] = [
+pub(super) const PACKAGES: [ClientPackage; 5] = [
     ClientPackage {
         name: "python",
         folder: python::FOLDER,
@@ -29,6 +29,14 @@ pub(super) const PACKAGES: [ClientPackage; 4] = [
         drivers: javascript::drivers,
         install_suite: || Ok(()),
         suite: javascript::suite,
+    },
+    ClientPackage {
+        name: "java",
+        folder: java::FOLDER,
+        install_driver: java::install_driver,
+        drivers: java::drivers,
+        install_suite: || Ok(()),
+        suite: java::suite,
     },
     ClientPackage {
         name: "elixir",

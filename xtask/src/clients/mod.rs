@@ -2,6 +2,7 @@
 //! own suites run when something has changed since they last passed.
 
 mod go;
+mod java;
 mod javascript;
 mod list;
 mod package;
