@@ -55,6 +55,10 @@ export interface Count {
   readonly resetAfterMs?: number;
   /** The exact time to wait, if the count is above a limit. */
   readonly retryAfterMs?: number;
+  /** Whether the key is blocked, if the call named a block. */
+  readonly blocked?: boolean;
+  /** Milliseconds until the block ends. */
+  readonly blockAfterMs?: number;
   /** The window that was counted, in Unix milliseconds: its first, and the first after it. */
   readonly window?: { readonly start: number; readonly end: number };
   /** Where the answer came from. */
@@ -105,6 +109,8 @@ export function countIn(reply: Reply): Count {
     quota: text(fields["quota"]),
     series: text(fields["series"]),
     ...figuresIn(fields),
+    blocked: typeof fields["blocked"] === "boolean" ? fields["blocked"] : undefined,
+    blockAfterMs: number(fields["block_after_ms"]),
     window: start === undefined || end === undefined ? undefined : { start, end },
     source: text(fields["source"]) as Source,
     quotas: Array.isArray(fields["quotas"]) ? fields["quotas"].filter((quota) => object(quota) !== undefined) : undefined,

@@ -72,6 +72,12 @@ export interface CountOptions extends TraceContext {
   quotas?: readonly string[] | undefined;
   /** A window without a limit, such as `1m@first_hit`. */
   window?: string | undefined;
+  /**
+   * How long to block a key that is above its limit, such as `30s`, with a single quota of a fixed window.
+   *
+   * A key that is blocked is not counted; after its block, counting begins anew.
+   */
+  block?: string | undefined;
   /** Default: `add`, which counts also past the limit. */
   operation?: "add" | "subtract" | "get" | "set" | "reset" | undefined;
   /** Units. Default: 1. */
@@ -213,8 +219,8 @@ export class Tollgate {
 
   /** Counts under limits or a window that the call names, apart from all policies. */
   async count(policy: string, attributes: Attributes, options: CountOptions): Promise<Count> {
-    checkOptions(options, ["quotas", "window", "operation", "cost", "used", "onStoreFailure", ...trace]);
-    const { quotas, window, used } = options;
+    checkOptions(options, ["quotas", "window", "block", "operation", "cost", "used", "onStoreFailure", ...trace]);
+    const { quotas, window, block, used } = options;
     const operation = checkWord(options.operation ?? "add", "operation", operations);
     const counts = operation === "add" || operation === "get";
     const name = checkName(policy, "the policy of a count");
@@ -222,12 +228,16 @@ export class Tollgate {
     const onStoreFailure = checkWord(options.onStoreFailure ?? standard, "onStoreFailure", policies);
     if ((quotas === undefined) === (window === undefined)) throw new TypeError("give either quotas or window");
     if (quotas !== undefined && !Array.isArray(quotas)) throw new TypeError("quotas must be a list, such as [\"5/1m\"]");
+    if (block !== undefined && (quotas?.length !== 1 || operation === "subtract" || operation === "set")) {
+      throw new TypeError("block needs one quota in quotas, and the operation add, get or reset");
+    }
     if ((used !== undefined) !== (operation === "set")) throw new TypeError("used is for the operation set, which needs it");
     const body = {
       policy: name,
       attributes: attributesOf(attributes),
       quotas: quotas?.map((quota) => checkName(quota, "a quota")),
       window: window === undefined ? undefined : checkName(window, "window"),
+      block: block === undefined ? undefined : checkName(block, "block"),
       operation: operation === "add" ? undefined : operation,
       cost: unlessDefault(checkUnits(options.cost ?? 1, "the cost"), 1),
       used: used === undefined ? undefined : checkUnits(used, "used", 0, Number.MAX_SAFE_INTEGER),

@@ -38,6 +38,7 @@ const commands = {
     const answer = await client.count(call.policy, call.attributes, {
       quotas: call.quotas,
       window: call.window,
+      block: call.block,
       operation: call.operation,
       cost: call.cost,
       used: call.used,

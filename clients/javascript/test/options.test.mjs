@@ -55,9 +55,11 @@ test("refuses names, costs and options that are wrong", async () => {
     () => client.check("a", {}, { costs: 1 }), () => client.check("a", {}, null), () => client.wait("a", {}, { timeout: 0 }),
     () => client.reserve("a", {}, { units: -1 }), () => client.reserve("a", {}, { expiresAfter: 3_600_001 }),
     () => client.hold("a", {}, { releaseOnError: true }), () => client.hold("a", {}, {}, "work"),
-    () => client.count("a", {}, {}), () => client.count("a", {}, { quotas: ["5/1m"], window: "1m" }),
-    () => client.count("a", {}, { window: "1m", used: 1 }), () => client.count("a", {}, { window: "1m", operation: "set" }),
-    () => client.count("a", {}, { window: "1m", operation: "increment" }), () => client.count("a", {}, { quotas: "5/1m" }),
+    () => client.count("a", { key: "k" }, {}), () => client.count("a", { key: "k" }, { quotas: ["5/1m"], window: "1m" }),
+    () => client.count("a", { key: "k" }, { window: "1m", used: 1 }), () => client.count("a", { key: "k" }, { window: "1m", operation: "set" }),
+    () => client.count("a", { key: "k" }, { window: "1m", operation: "increment" }), () => client.count("a", { key: "k" }, { quotas: "5/1m" }),
+    () => client.count("a", { key: "k" }, { window: "1m", block: "30s" }), () => client.count("a", { key: "k" }, { quotas: ["5/1m", "9/1h"], block: "30s" }),
+    () => client.count("a", { key: "k" }, { quotas: ["5/1m"], block: "30s", operation: "subtract" }), () => client.count("a", { key: "k" }, { quotas: ["5/1m"], block: 30 }),
   ];
   for (const call of wrong) await assert.rejects(call, TypeError, call.toString());
   assert.deepEqual(client.failures(), {});

@@ -264,6 +264,15 @@ test("counts under limits of the caller, and answers itself during an outage", a
   assert.deepEqual(await client.count("q", { key: "a" }, { window: "1m" }), { source: "client", failure: "unavailable" });
 });
 
+test("a count can block a key that is above its limit", async (t) => {
+  const answer = { allowed: false, policy: "p:caller", quota: "5/1m@first_hit", limit: 5, used: 6, remaining: 0, source: "store" };
+  const state = { ...answer, blocked: true, block_after_ms: 29_500, reset_after_ms: 29_500, retry_after_ms: 29_500 };
+  const { url, seen } = await scripted(t, (socket) => socket.write(reply(200, state)));
+  const count = await clientOf(t, url).count("p", { key: "a" }, { quotas: ["5/1m@first_hit"], block: "30s" });
+  assert.deepEqual(count, { ...answer, blocked: true, blockAfterMs: 29_500, resetAfterMs: 29_500, retryAfterMs: 29_500 });
+  assert.deepEqual(seen.requests[0].json, { policy: "p", attributes: { key: "a" }, quotas: ["5/1m@first_hit"], block: "30s" });
+});
+
 test("a fetch of the caller carries the calls", async (t) => {
   const seen = [];
   const own = async (url, init) => {

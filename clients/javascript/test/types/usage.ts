@@ -25,6 +25,8 @@ export async function plain(user: string): Promise<number> {
   const response = await fetch("http://127.0.0.1", { signal: hold.signal });
   const settlement = await hold.settle(response.status);
   const count: Count = await tollgate.count("api", { user }, { window: "1m@first_hit" });
+  const blocked: Count = await tollgate.count("api", { user }, { quotas: ["5/1m@first_hit"], block: "30s" });
+  if (blocked.blocked) return blocked.blockAfterMs ?? 0;
   const length: number = await tollgate.hold("render", { user }, { releaseOnError: true }, (each) => (each.allowed ? 1 : 0));
   return settlement.status === "settled" ? (count.used ?? 0) : length;
 }
