@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tollgate::ManualClock;
+use tollgate::{ManualClock, OnStoreFailure};
 use tollgate_http::TrustedProxies;
 use tollgate_policy::{Policy, PolicyError};
 
 use super::dialects::Dialect;
-use super::wire::{GivenLimit, expect_caller_quotas};
+use super::wire::{GivenLimit, OutageAnswer, expect_caller_quotas};
 use crate::access::listener::Listener;
 use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
@@ -66,7 +66,12 @@ impl CheckOptions {
         &self,
         policy: Option<Box<str>>,
         quotas: Option<Vec<GivenLimit>>,
+        on_store_failure: Option<OutageAnswer>,
     ) -> Result<Option<Policy>, Rejection> {
+        if quotas.is_none() && on_store_failure.is_some() {
+            let detail = "only with `quotas`: each policy has its own `on_store_failure`";
+            return Err(Rejection::bad_field("on_store_failure", detail));
+        }
         let (policy, quotas) = match (policy, quotas) {
             (None, None) => return Ok(None),
             (Some(_), None) => return Err(missing("quotas")),
@@ -87,10 +92,14 @@ impl CheckOptions {
                 }
             }
         }
-        Policy::of_caller(&policy, charged, in_flight).map(Some).map_err(|error| {
+        let limits = Policy::of_caller(&policy, charged, in_flight).map_err(|error| {
             let field = if error == PolicyError::Name { "policy" } else { "quotas" };
             Rejection::bad_field(field, error.to_string())
-        })
+        })?;
+        Ok(Some(match on_store_failure {
+            None | Some(OutageAnswer::Open) => limits,
+            Some(OutageAnswer::Closed) => limits.with_on_store_failure(OnStoreFailure::Closed),
+        }))
     }
 }
 

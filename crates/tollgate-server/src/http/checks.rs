@@ -32,9 +32,9 @@ impl Edge {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let CheckRequest { attributes, cost, policy, quotas } = json::read(&body)?;
+        let CheckRequest { attributes, cost, policy, quotas, on_store_failure } = json::read(&body)?;
         let (attributes, cost) = (caller.asks(attributes), cost.units());
-        let limits = self.asking.limits(policy, quotas)?;
+        let limits = self.asking.limits(policy, quotas, on_store_failure)?;
         let decision = self.engine()?.check(limits.into(), &attributes, cost, None).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         Ok(self.verdict(&decision, &CheckReply::new(&decision)))
@@ -44,8 +44,8 @@ impl Edge {
     /// policies refuse, there is no verdict, and the answer is 503, as for a check.
     pub(super) async fn peek(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let PeekRequest { attributes, cost, policy, quotas } = json::read(&body)?;
-        let limits = self.asking.limits(policy, quotas)?;
+        let PeekRequest { attributes, cost, policy, quotas, on_store_failure } = json::read(&body)?;
+        let limits = self.asking.limits(policy, quotas, on_store_failure)?;
         let decision = self.engine()?.peek(limits, &caller.asks(attributes), cost.units()).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let mut reply = reply::json(StatusCode::OK, &CheckReply::new(&decision));
@@ -65,8 +65,8 @@ impl Edge {
         let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
         // Invalid limits fail only their own request, like a missing key.
         let asked = requests.into_iter().map(|Object(request)| {
-            let BatchEntryRequest { attributes, cost, policy, quotas } = request;
-            (caller.asks(attributes), cost.units(), self.asking.limits(policy, quotas))
+            let BatchEntryRequest { attributes, cost, policy, quotas, on_store_failure } = request;
+            (caller.asks(attributes), cost.units(), self.asking.limits(policy, quotas, on_store_failure))
         });
         let asked: Vec<_> = asked.collect();
         let checks = asked.iter().filter_map(|(attributes, cost, limits)| {

@@ -34,9 +34,9 @@ impl Edge {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let ReserveRequest { attributes, cost, units, expires_after, id, policy, quotas } =
+        let ReserveRequest { attributes, cost, units, expires_after, id, policy, quotas, on_store_failure } =
             json::read(&body)?;
-        let limits = self.asking.limits(policy, quotas)?;
+        let limits = self.asking.limits(policy, quotas, on_store_failure)?;
         let asked = asked_hold(cost, units, expires_after, id);
         let answer = self.engine()?.reserve(limits, &caller.asks(attributes), asked, None).await;
         let (decision, hold) = self.reserved(answer, "attributes").await?;
@@ -57,9 +57,21 @@ impl Edge {
         let held = self.budget.for_answer(version, longest).map_err(Rejection::no_room_for_answer)?;
         let engine = self.engine()?;
         let each = requests.into_iter().enumerate().map(async |(index, Object(request))| {
-            let ReserveEntryRequest { attributes, cost, units, expires_after, id, policy, quotas } = request;
+            let ReserveEntryRequest {
+                attributes,
+                cost,
+                units,
+                expires_after,
+                id,
+                policy,
+                quotas,
+                on_store_failure,
+            } = request;
             let place = format!("requests[{index}]");
-            let limits = self.asking.limits(policy, quotas).map_err(|rejection| rejection.within(&place))?;
+            let limits = self
+                .asking
+                .limits(policy, quotas, on_store_failure)
+                .map_err(|rejection| rejection.within(&place))?;
             let asked = asked_hold(cost, units, expires_after, id);
             let answer = engine.reserve(limits, &caller.asks(attributes), asked, None).await;
             self.reserved(answer, &format!("{place}.attributes")).await

@@ -205,6 +205,13 @@ fn limits_given_with_the_call_are_counted_apart() {
     half(json!({ "attributes": { "user": "a" }, "quotas": ["5/1m"] })).assert_problem(400, Some("policy"));
     half(json!({ "attributes": {}, "policy": "a", "quotas": ["5/1m"] }))
         .assert_problem(400, Some("attributes"));
+    // A policy has its own setting, and only memory of the service could count locally.
+    half(json!({ "attributes": { "user": "a" }, "on_store_failure": "closed" }))
+        .assert_problem(400, Some("on_store_failure"));
+    for setting in [json!("local"), json!(null), json!(true)] {
+        let limits = json!({ "attributes": { "user": "a" }, "policy": "a", "quotas": ["5/1m"], "on_store_failure": setting });
+        half(limits).assert_problem(400, Some("on_store_failure"));
+    }
 
     let batch = json!({ "requests": [
         { "attributes": { "user": "bob" } },

@@ -9,7 +9,7 @@ use tollgate::{PolicyQuota, Quota, QuotaKind, QuotaState, QuotaStates, Source};
 use tollgate_policy::{Attributes, CountOperation, QuotaChanges};
 use tollgate_wire::body::{Algorithm, DecisionSource, QuotaText, WindowBody, millis};
 
-use super::requests::{AnyAttributes, BatchRequest, CallerName, CallerQuotas, GivenLimit};
+use super::requests::{AnyAttributes, BatchRequest, CallerName, CallerQuotas, GivenLimit, OutageAnswer};
 use crate::answer::rejection::Rejection;
 use crate::http::problem::ProblemBody;
 use crate::request::json::{self, CostUnits, Object, UsedUnits};
@@ -98,14 +98,6 @@ pub(in crate::http) enum OperationName {
     Reset,
 }
 
-/// The answer while the store cannot answer: `open` admits without counting, `closed` refuses with status 503.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::http) enum OutageAnswer {
-    Open,
-    Closed,
-}
-
 /// A window without a limit: a quota with the largest limit.
 pub(in crate::http) struct BareWindow(pub(in crate::http) Quota);
 
@@ -119,17 +111,6 @@ impl<'de> Deserialize<'de> for OperationName {
             "set" => Ok(Self::Set),
             "reset" => Ok(Self::Reset),
             _ => Err(D::Error::custom("expected add, subtract, get, set or reset")),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for OutageAnswer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json::Text(text) = json::Text::deserialize(deserializer)?;
-        match &*text {
-            "open" => Ok(Self::Open),
-            "closed" => Ok(Self::Closed),
-            _ => Err(D::Error::custom("expected open or closed")),
         }
     }
 }

@@ -12,7 +12,8 @@ use tollgate_wire::body::QuotaText;
 
 use super::decision::CheckReply;
 use super::requests::{
-    AnyAttributes, BatchRequest, CallerName, CallerQuotas, GivenLimit, KeyAttributes, may_bring_limits,
+    AnyAttributes, BatchRequest, CallerName, CallerQuotas, GivenLimit, KeyAttributes, OutageAnswer,
+    may_bring_limits,
 };
 use crate::answer::rejection::Rejection;
 use crate::decide::hold_seal::HoldSeal;

@@ -14,7 +14,7 @@ use schemars::{Schema, SchemaGenerator};
 pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
 pub(super) use self::counts::{
     CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm, CountReply, CountRequest,
-    OperationName, OutageAnswer,
+    OperationName,
 };
 pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, ClientDenial, DeniedReply};
 pub(super) use self::health::HealthReply;
@@ -25,7 +25,7 @@ pub(super) use self::holds::{
     asked_hold,
 };
 pub(super) use self::requests::{
-    BatchEntryRequest, BatchRequest, CheckRequest, GivenLimit, KEY_ATTRIBUTES, PeekRequest,
+    BatchEntryRequest, BatchRequest, CheckRequest, GivenLimit, KEY_ATTRIBUTES, OutageAnswer, PeekRequest,
     RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
     expect_caller_quotas,
 };

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use tollgate::{InFlight, Mark, PolicyInFlight, Quota, QuotaKind, Timestamp};
 use tollgate_policy::{Attributes, MarkedCharge};
@@ -30,6 +31,10 @@ macro_rules! may_bring_limits {
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = $quotas)]
             pub(in crate::http) quotas: Option<Vec<GivenLimit>>,
+            /// The answer while the store cannot answer. Default: `open`. Only with `quotas`: each policy has its own.
+            #[serde(default, deserialize_with = "json::some")]
+            #[schemars(with = "OutageAnswer")]
+            pub(in crate::http) on_store_failure: Option<OutageAnswer>,
         }
     };
 }
@@ -149,6 +154,25 @@ impl<'de> Deserialize<'de> for GivenLimit {
         match text.contains(PolicyInFlight::SERIES) {
             true => text.parse().map(Self::InFlight).map_err(json::not_a_quota),
             false => text.parse().map(Self::Quota).map_err(json::not_a_quota),
+        }
+    }
+}
+
+/// The answer while the store cannot answer: `open` admits without counting, `closed` refuses with status 503.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum OutageAnswer {
+    Open,
+    Closed,
+}
+
+impl<'de> Deserialize<'de> for OutageAnswer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json::Text(text) = json::Text::deserialize(deserializer)?;
+        match &*text {
+            "open" => Ok(Self::Open),
+            "closed" => Ok(Self::Closed),
+            _ => Err(D::Error::custom("expected open or closed")),
         }
     }
 }
@@ -393,7 +417,8 @@ mod tests {
         wrong(
             r#"{"attributes": {}, "costs": 1}"#,
             "costs",
-            "unknown field `costs`, expected one of `attributes`, `cost`, `policy`, `quotas`",
+            "unknown field `costs`, expected one of `attributes`, `cost`, `policy`, `quotas`, \
+             `on_store_failure`",
         );
         wrong(r#"{"attributes": {"a": "1", "a": "2"}}"#, "attributes", "the attribute `a` is given twice");
     }

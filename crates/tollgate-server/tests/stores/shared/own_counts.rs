@@ -127,6 +127,42 @@ fn an_outage_is_answered_as_the_call_says() {
     assert_eq!((checks("store"), checks("fallback_open"), checks("none")), (Some(1.0), Some(4.0), Some(1.0)));
 }
 
+/// A caller that kept its limits to itself could not be closed while only the store was gone.
+#[test]
+fn a_check_under_own_limits_is_refused_in_an_outage_if_it_says_so() {
+    let store = redis();
+    let url = url(&store);
+    let server =
+        Server::start(&["--limit", "5/1d", "--store", &url, "--store-timeout", PATIENT, "--caller-quotas"]);
+    let with = |setting: &Value| {
+        let mut more = json!({ "quotas": ["9/1d"] });
+        more.as_object_mut().expect("an object").extend(setting.as_object().expect("an object").clone());
+        count("login", &more)
+    };
+    let (unset, open, closed) =
+        (json!({}), json!({ "on_store_failure": "open" }), json!({ "on_store_failure": "closed" }));
+    for setting in [&unset, &open, &closed] {
+        assert_eq!(source(&server.post("/v1/check", &with(setting))), "store", "{setting}");
+    }
+    store.kill();
+    for path in ["/v1/check", "/v1/peek", "/v1/reserve"] {
+        for setting in [&unset, &open] {
+            let reply = server.post(path, &with(setting));
+            assert_eq!((reply.status, source(&reply)), (200, "fallback".into()), "{path} {setting}");
+        }
+        let refused = server.post(path, &with(&closed));
+        refused.assert_problem(503, None);
+        assert_eq!(refused.json()["reason"], "store_unavailable", "{path}");
+    }
+    let entries =
+        [&unset, &closed].map(|setting| serde_json::from_str::<Value>(&with(setting)).expect("JSON"));
+    for path in ["/v1/check/batch", "/v1/reserve/batch"] {
+        let reply = server.post(path, &json!({ "requests": entries }).to_string()).json();
+        let decisions = &reply["decisions"];
+        assert_eq!((&decisions[0]["source"], &decisions[1]["status"]), (&json!("fallback"), &json!(503)));
+    }
+}
+
 /// A service whose clock the test moves.
 trait Clocked {
     fn server(&self) -> &Server;
