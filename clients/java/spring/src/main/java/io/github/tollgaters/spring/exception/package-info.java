@@ -1,0 +1,2 @@
+/** What a refused call throws, and how web requests are answered. */
+package io.github.tollgaters.spring.exception;

@@ -1,0 +1,2 @@
+/** What a call is counted by. */
+package io.github.tollgaters.spring.key;

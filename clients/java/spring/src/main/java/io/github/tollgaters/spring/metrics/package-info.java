@@ -1,0 +1,2 @@
+/** What records decisions. */
+package io.github.tollgaters.spring.metrics;

@@ -1,0 +1,2 @@
+/** Limits and decisions. */
+package io.github.tollgaters.spring.model;

@@ -1,0 +1,2 @@
+/** Limits of methods whose result comes later. */
+package io.github.tollgaters.spring.reactive;

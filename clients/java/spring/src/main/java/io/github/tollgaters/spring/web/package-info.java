@@ -1,0 +1,2 @@
+/** Callers of web requests. */
+package io.github.tollgaters.spring.web;
