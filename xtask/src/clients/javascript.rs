@@ -11,22 +11,34 @@ use crate::{repository, system};
 
 pub(super) const FOLDER: &str = "clients/javascript";
 
+/// The apps of the proofs, with packages of their own.
+const APPS: &str = "clients/javascript/test/proof";
+
+/// What an installation adds to a copy.
+const INSTALLED: [&str; 2] = ["node_modules", "installed.json"];
+
 /// Copies the package, installs the packages that its lock file names, and compiles it.
 pub(super) fn install_driver() -> Result<()> {
     system::NODE.require()?;
     let copy = copy()?;
-    let lock_file = fs::read_to_string(Path::new(FOLDER).join("package-lock.json"))
-        .with_context(|| format!("{FOLDER} has no lock file"))?;
-    copy_sources(&copy)?;
-    let installed = copy.join("installed.json");
-    if fs::read_to_string(&installed).ok().as_deref() != Some(lock_file.as_str()) {
-        // Fails if a package differs from the lock file.
-        command("npm ci --ignore-scripts --no-audit --no-fund --prefer-offline")
-            .directory(copy.clone())
-            .run()?;
-        fs::write(&installed, lock_file)?;
-    }
+    renew(&copy, FOLDER)?;
+    install_packages(&copy)?;
     command("npm run --silent build").directory(copy).run()
+}
+
+/// Copies the apps of the proofs, installs what they need and the package as users do, and returns their folder.
+pub(super) fn apps() -> Result<PathBuf> {
+    install_driver()?;
+    let apps = target_directory()?.join("clients/javascript-apps");
+    renew(&apps, APPS)?;
+    install_packages(&apps)?;
+    let pack = command("npm pack --silent --ignore-scripts --pack-destination").argument(&apps);
+    let archive = pack.directory(copy()?).read()?;
+    command("npm install --silent --no-save --ignore-scripts --offline")
+        .argument(apps.join(archive.trim()))
+        .directory(apps.clone())
+        .run()?;
+    Ok(apps)
 }
 
 pub(super) fn drivers() -> Result<Vec<ClientProgram>> {
@@ -41,21 +53,34 @@ fn copy() -> Result<PathBuf> {
     Ok(target_directory()?.join("clients/javascript"))
 }
 
-/// Replaces the sources of the copy.
-fn copy_sources(copy: &Path) -> Result<()> {
+/// Replaces the files of a copy, but not what was installed.
+fn renew(copy: &Path, folder: &str) -> Result<()> {
     for entry in fs::read_dir(copy).into_iter().flatten() {
         let path = entry?.path();
-        let is_kept = ["node_modules", "installed.json"].iter().any(|name| path.ends_with(name));
-        if is_kept {
+        if INSTALLED.iter().any(|name| path.ends_with(name)) {
             continue;
         }
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.with_context(|| format!("cannot remove {}", path.display()))?;
     }
-    for source in repository::files(&[FOLDER])? {
-        let target = copy.join(Path::new(&source).strip_prefix(FOLDER)?);
+    for source in repository::files(&[folder])? {
+        let target = copy.join(Path::new(&source).strip_prefix(folder)?);
         target.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::copy(&source, &target).with_context(|| format!("cannot copy {source}"))?;
     }
     Ok(())
+}
+
+/// Installs the packages that the lock file of a folder names, unless they are there.
+fn install_packages(folder: &Path) -> Result<()> {
+    let lock_file = fs::read_to_string(folder.join("package-lock.json"))
+        .with_context(|| format!("{} has no lock file", folder.display()))?;
+    let installed = folder.join("installed.json");
+    if fs::read_to_string(&installed).ok().as_deref() == Some(lock_file.as_str()) {
+        return Ok(());
+    }
+    // Fails if a package differs from the lock file.
+    let install = command("npm ci --ignore-scripts --no-audit --no-fund --prefer-offline");
+    install.directory(folder.to_owned()).run()?;
+    fs::write(&installed, lock_file).with_context(|| format!("cannot write {}", installed.display()))
 }

@@ -65,6 +65,11 @@ pub(crate) fn python() -> Result<PathBuf> {
     python::suite_python()
 }
 
+/// Returns the folder of the apps on Node, next to the compiled package for JavaScript. Installs what they need.
+pub(crate) fn javascript_apps() -> Result<PathBuf> {
+    javascript::apps()
+}
+
 /// Installs what the client programs need, and what the suites need that will run.
 pub(crate) fn install() -> Result<CheckOutcome> {
     for package in &PACKAGES {

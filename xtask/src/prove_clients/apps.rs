@@ -39,9 +39,11 @@ enum AppServer {
     Gunicorn(&'static str),
     /// The program of this folder.
     Go(&'static str),
+    /// This module of JavaScript.
+    Node(&'static str),
 }
 
-pub(super) const FRAMEWORKS: [Framework; 5] = [
+pub(super) const FRAMEWORKS: [Framework; 9] = [
     Framework {
         name: "fastapi",
         server: AppServer::Uvicorn("fastapi_app:app"),
@@ -67,6 +69,30 @@ pub(super) const FRAMEWORKS: [Framework; 5] = [
         usual: "ulule/limiter",
         adapter: Some("ulule/limiter"),
     },
+    Framework {
+        name: "express",
+        server: AppServer::Node("express.mjs"),
+        usual: "express-rate-limit",
+        adapter: Some("express-rate-limit"),
+    },
+    Framework {
+        name: "fastify",
+        server: AppServer::Node("fastify.mjs"),
+        usual: "@fastify/rate-limit",
+        adapter: None,
+    },
+    Framework {
+        name: "hono",
+        server: AppServer::Node("hono.mjs"),
+        usual: "hono-rate-limiter",
+        adapter: None,
+    },
+    Framework {
+        name: "nest",
+        server: AppServer::Node("nest.mjs"),
+        usual: "@nestjs/throttler",
+        adapter: Some("@nestjs/throttler"),
+    },
 ];
 
 /// Returns a framework's name for results and files.
@@ -80,6 +106,7 @@ impl Framework {
         let program = match self.server {
             AppServer::Uvicorn(_) | AppServer::Gunicorn(_) => clients::python()?,
             AppServer::Go(app) => build_go(app, folder)?,
+            AppServer::Node(app) => clients::javascript_apps()?.join(app),
         };
         Ok(PreparedApp {
             framework: self,
@@ -103,7 +130,7 @@ fn build_go(app: &str, folder: &Path) -> Result<PathBuf> {
 /// An app that can be started.
 pub(super) struct PreparedApp<'a> {
     framework: &'a Framework,
-    /// Python, or the app itself.
+    /// Python, a module of JavaScript, or the app itself.
     program: PathBuf,
     /// What the app writes goes to the end of this file.
     log: PathBuf,
@@ -153,6 +180,7 @@ impl PreparedApp<'_> {
                 .arguments(["--workers", "1", "--threads", "32", "--keep-alive", "60"])
                 .arguments(["--log-level", "warning"]),
             AppServer::Go(_) => line,
+            AppServer::Node(_) => command("node").argument(&self.program),
         }
     }
 }

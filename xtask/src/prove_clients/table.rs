@@ -20,7 +20,7 @@ impl fmt::Display for ClientsTable<'_> {
                     bursts.into_iter().filter_map(|(limiter, it)| Some((limiter, it.as_ref()?)))
                 {
                     let (name, rounds, exact) = (report.framework, bursts.rounds, bursts.exact);
-                    writeln!(f, "  {name:<10} {limiter:<14} {exact} of {rounds} bursts admitted exactly 20")?;
+                    writeln!(f, "  {name:<10} {limiter:<18} {exact} of {rounds} bursts admitted exactly 20")?;
                 }
             }
         }
