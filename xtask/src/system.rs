@@ -27,8 +27,11 @@ pub(crate) const GO_WITH_TOOLCHAINS: SystemPackage = SystemPackage {
     probe: r"go version | grep --extended-regexp --quiet 'go(1\.(2[1-9]|[3-9][0-9])|[2-9])'",
 };
 pub(crate) const ELIXIR: SystemPackage = SystemPackage { name: "elixir", probe: "command -v elixir" };
-/// Builds the packages for Java, with JDK 17 or newer.
-pub(crate) const MAVEN: SystemPackage = SystemPackage { name: "maven", probe: "mvn --version" };
+/// A compiler of Java 17 or newer, and a Maven that uses it.
+pub(crate) const MAVEN: SystemPackage = SystemPackage {
+    name: "default-jdk-headless maven",
+    probe: r"javac --version && mvn --version | grep --extended-regexp --quiet '^Java version: (1[7-9]|[2-9][0-9])'",
+};
 /// For limitador's Redis client.
 pub(crate) const OPENSSL: SystemPackage =
     SystemPackage { name: "libssl-dev pkg-config", probe: "pkg-config --exists openssl" };

@@ -42,7 +42,8 @@ impl TestRun {
     /// Runs all steps, each within its time limit times `patience`. Prints which suites of clients did not run.
     pub(crate) fn run(&self) -> Result<()> {
         let more = [system::NODE, system::PYTHON, system::PYTHON_VENV, system::VALGRIND];
-        system::announce(&[&servers::ALL[..], &more, &[system::GO_WITH_TOOLCHAINS]].concat())?;
+        let clients = [system::GO_WITH_TOOLCHAINS, system::MAVEN];
+        system::announce(&[&servers::ALL[..], &more, &clients].concat())?;
         let this = std::env::current_exe().context("cannot find xtask's own program")?;
         // Without incremental builds and debug information, which take a third of the time of a first build and are
         // useless to it. Two cores are busy with a crate each, and a crate as one unit takes a tenth less.
