@@ -1,0 +1,2 @@
+/** A client without a service, for the tests of an app. */
+package io.github.tollgaters.client.testing;
