@@ -22,23 +22,14 @@ const NEWER: [[&str; 2]; 2] = [
 
 /// Compiles the client and its client program, without the packages that need Spring.
 pub(super) fn install_driver() -> Result<()> {
-    system::MAVEN
-        .require()
-        .context("the packages for Java need JDK 17 or newer, and Maven 3.6.3 or newer")?;
-    let paths = format!("-Dmdep.outputFile={}", dependencies()?.display());
-    maven("test-compile dependency:build-classpath --projects client")?
-        .arguments(["-DincludeScope=runtime", &paths])
-        .run()
+    require()?;
+    maven("test-compile --projects client")?.arguments(class_path_list()?).run()
 }
 
 pub(super) fn drivers() -> Result<Vec<ClientProgram>> {
-    let list = dependencies()?;
-    let jars = fs::read_to_string(&list)
-        .with_context(|| format!("there is no list of jars at {}", list.display()))?;
-    let target = folder()?.join("tollgate-client/target");
-    let paths = ["test-classes", "classes"].map(|name| target.join(name).display().to_string());
-    let paths = format!("{}:{}", paths.join(":"), jars.trim());
-    Ok(vec![("java", command("java -cp").arguments([paths.as_str(), DRIVER]))])
+    let paths = class_path("tollgate-client", &["test-classes", "classes"])?;
+    let java = command("java -cp").arguments([paths.as_str(), DRIVER]);
+    Ok(vec![("java", java.clone()), ("java with futures", java.argument("async"))])
 }
 
 /// Builds and tests everything with the oldest versions, and tests the same classes with newer ones.
@@ -52,6 +43,10 @@ pub(super) fn suite() -> Result<Vec<CommandLine>> {
     Ok(commands)
 }
 
+fn require() -> Result<()> {
+    system::MAVEN.require().context("the packages for Java need JDK 17 or newer, and Maven 3.6.3 or newer")
+}
+
 /// Runs Maven, whose builds go to a folder of their own. Its `--quiet` would hide the warnings that fail a build.
 fn maven(words: &str) -> Result<CommandLine> {
     let build = format!("-Dbuild.folder={}/${{project.artifactId}}", folder()?.display());
@@ -61,9 +56,20 @@ fn maven(words: &str) -> Result<CommandLine> {
         .directory(FOLDER.into()))
 }
 
-/// The file that lists the jars which the client needs.
-fn dependencies() -> Result<PathBuf> {
-    Ok(folder()?.join("dependencies"))
+/// Lets Maven list the jars that each module needs when it runs.
+fn class_path_list() -> Result<[String; 3]> {
+    let file = format!("-Dmdep.outputFile={}/${{project.artifactId}}.classpath", folder()?.display());
+    Ok(["dependency:build-classpath".to_owned(), "-DincludeScope=runtime".to_owned(), file])
+}
+
+/// Returns the class path of a module that was compiled.
+fn class_path(artifact: &str, classes: &[&str]) -> Result<String> {
+    let list = folder()?.join(format!("{artifact}.classpath"));
+    let jars = fs::read_to_string(&list)
+        .with_context(|| format!("there is no list of jars at {}", list.display()))?;
+    let target = folder()?.join(artifact).join("target");
+    let folders = classes.iter().map(|name| target.join(name).display().to_string());
+    Ok(folders.chain([jars.trim().to_owned()]).collect::<Vec<_>>().join(":"))
 }
 
 fn folder() -> Result<PathBuf> {
