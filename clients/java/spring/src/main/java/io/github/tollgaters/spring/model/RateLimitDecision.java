@@ -1,6 +1,9 @@
 package io.github.tollgaters.spring.model;
 
+import io.github.tollgaters.client.Decision;
+import io.github.tollgaters.client.FailureKind;
 import java.time.Duration;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -30,6 +33,29 @@ public final class RateLimitDecision {
      */
     public RateLimitDecision(boolean allowed, long remainingTime, Duration retryAfter, Duration resetAfter) {
         this(allowed, remainingTime, retryAfter, resetAfter, Answer.none(allowed));
+    }
+
+    /**
+     * Returns what the client said.
+     *
+     * @param decision the decision of the service, or of the client without it
+     * @return the same
+     */
+    public static RateLimitDecision of(Decision decision) {
+        boolean isAllowed = decision.allowed();
+        Duration retryAfter = isAllowed ? null : decision.retryAfter().orElse(null);
+        boolean isKnown = decision.failure().isEmpty() && (isAllowed || retryAfter != null);
+        long remainingTime = !isKnown ? REMAINING_TIME_UNKNOWN : isAllowed ? 0 : retryAfter.toMillis();
+        Answer answer = new Answer(
+                decision.status(),
+                decision.limit(),
+                decision.remaining(),
+                decision.reason(),
+                decision.policy(),
+                Optional.of(decision.source()),
+                decision.failure().map(FailureKind::toString),
+                decision.headers());
+        return new RateLimitDecision(isAllowed, remainingTime, retryAfter, decision.resetAfter().orElse(null), answer);
     }
 
     private RateLimitDecision(
@@ -88,8 +114,8 @@ public final class RateLimitDecision {
     /**
      * Returns the milliseconds to wait.
      *
-     * @return the time; 0 if the call is allowed, {@link #REMAINING_TIME_UNKNOWN} if waiting does not help or if nothing
-     *     is known
+     * @return the time; 0 if the call is allowed, {@link #REMAINING_TIME_UNKNOWN} if waiting does not help or if
+     *     nothing is known
      */
     public long getRemainingTime() {
         return remainingTime;
@@ -192,6 +218,17 @@ public final class RateLimitDecision {
      */
     public Map<String, String> getHeaders() {
         return answer.headers();
+    }
+
+    /**
+     * Returns the headers of the service without {@code Retry-After}, which belongs to a denial alone.
+     *
+     * @return the headers, with names in lower case
+     */
+    public Map<String, String> getLimitHeaders() {
+        Map<String, String> headers = new LinkedHashMap<>(answer.headers());
+        headers.remove("retry-after");
+        return headers;
     }
 
     /**

@@ -1,0 +1,150 @@
+package io.github.tollgaters.spring.aspect;
+
+import io.github.tollgaters.spring.annotation.RateLimit;
+import io.github.tollgaters.spring.support.KeyResolvers;
+import io.github.tollgaters.spring.support.Places;
+import io.github.tollgaters.spring.support.RateLimitSwitches;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.Arrays;
+import java.util.LinkedHashSet;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.commons.logging.Log;
+import org.apache.commons.logging.LogFactory;
+import org.springframework.aop.framework.Advised;
+import org.springframework.aop.framework.AopInfrastructureBean;
+import org.springframework.aop.framework.AopProxyUtils;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.core.annotation.AnnotationUtils;
+import org.springframework.util.ClassUtils;
+import org.springframework.util.ReflectionUtils;
+
+/**
+ * Checks, when the app starts, that every limit is enforced: that it can work, that its resolver exists, and that
+ * Spring intercepts its bean. A limit that would be skipped silently is an error.
+ */
+public final class RateLimitStartCheck implements SmartInitializingSingleton {
+
+    private static final Log LOG = LogFactory.getLog(RateLimitStartCheck.class);
+
+    private final ConfigurableListableBeanFactory beans;
+    private final RateLimitAdvisor advisor;
+    private final KeyResolvers keyResolvers;
+    private final RateLimitSwitches switches;
+    private final Set<String> names = new TreeSet<>();
+
+    /**
+     * Makes a check.
+     *
+     * @param beans the beans of the app
+     * @param advisor what intercepts them; null if the app has an interceptor of its own, which is not checked
+     * @param keyResolvers the resolvers of keys
+     * @param switches which limits are enforced
+     */
+    public RateLimitStartCheck(
+            ConfigurableListableBeanFactory beans,
+            RateLimitAdvisor advisor,
+            KeyResolvers keyResolvers,
+            RateLimitSwitches switches) {
+        this.beans = beans;
+        this.advisor = advisor;
+        this.keyResolvers = keyResolvers;
+        this.switches = switches;
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        if (!switches.isEnabled()) {
+            LOG.warn("tollgate.enabled is false: no limit is enforced");
+            return;
+        }
+        if (advisor == null) {
+            return;
+        }
+        for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
+            Object instance = beans.containsSingleton(bean) ? beans.getSingleton(bean) : null;
+            if (instance instanceof AopInfrastructureBean) {
+                continue;
+            }
+            Class<?> type = instance == null ? beans.getType(bean, false) : AopProxyUtils.ultimateTargetClass(instance);
+            if (type != null && AnnotationUtils.isCandidateClass(type, RateLimit.class)) {
+                check(bean, ClassUtils.getUserClass(type), instance);
+            }
+        }
+        Set<String> unused = new TreeSet<>(switches.names());
+        unused.removeAll(names);
+        for (String name : unused) {
+            LOG.warn("tollgate.policies." + name + ": no @RateLimit has this name");
+        }
+    }
+
+    private void check(String bean, Class<?> type, Object instance) {
+        try {
+            for (Method method : methods(type)) {
+                collectName(method, type);
+                advisor.find(method, type).ifPresent(definition -> {
+                    String place = Places.of(definition.method(), definition.targetClass());
+                    keyResolvers.resolve(place, definition.annotation().keyResolver());
+                    advisor.checkResult(definition);
+                    if (instance != null) {
+                        checkProxy(place, definition, instance);
+                    }
+                });
+            }
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            throw new IllegalStateException("bean '" + bean + "': " + e.getMessage(), e);
+        }
+    }
+
+    private void collectName(Method method, Class<?> type) {
+        RateLimitAnnotations.Found found = RateLimitAnnotations.find(method, type);
+        if (found != null) {
+            names.add(found.annotation().name());
+        }
+    }
+
+    private static Set<Method> methods(Class<?> type) {
+        Set<Method> methods = new LinkedHashSet<>(Arrays.asList(ReflectionUtils.getUniqueDeclaredMethods(type)));
+        for (Class<?> each : ClassUtils.getAllInterfacesForClassAsSet(type)) {
+            methods.addAll(Arrays.asList(each.getMethods()));
+        }
+        methods.removeIf(method -> method.getDeclaringClass() == Object.class);
+        return methods;
+    }
+
+    private void checkProxy(String place, RateLimitDefinition definition, Object instance) {
+        if (!isAdvised(instance)) {
+            throw new IllegalStateException(place + ": Spring does not intercept this bean, so it would not be "
+                    + "limited. It was made too early (a BeanPostProcessor or a BeanFactoryPostProcessor needs it), or "
+                    + "not by Spring; let that bean take it from an ObjectProvider");
+        }
+        Method method = definition.method();
+        boolean reachable = !Proxy.isProxyClass(instance.getClass())
+                || Arrays.stream(instance.getClass().getInterfaces())
+                        .anyMatch(type -> hasMethod(type, method, definition.targetClass()));
+        if (!reachable && AnnotationUtils.findAnnotation(method, RateLimit.class) != null) {
+            throw new IllegalStateException(place + ": the bean is a JDK proxy, and no interface of it has this "
+                    + "method; add it to the interface, or set spring.aop.proxy-target-class to true");
+        }
+    }
+
+    private static boolean hasMethod(Class<?> type, Method wanted, Class<?> targetClass) {
+        return Arrays.stream(type.getMethods())
+                .anyMatch(method -> AopUtils.getMostSpecificMethod(method, targetClass).equals(wanted));
+    }
+
+    /** A proxy may be around another one. A proxy that hides its advisors is believed. */
+    private boolean isAdvised(Object instance) {
+        if (!(instance instanceof Advised advised)) {
+            return AopUtils.isAopProxy(instance);
+        }
+        if (Arrays.asList(advised.getAdvisors()).contains(advisor)) {
+            return true;
+        }
+        Object inner = AopProxyUtils.getSingletonTarget(instance);
+        return inner != null && inner != instance && AopUtils.isAopProxy(inner) && isAdvised(inner);
+    }
+}

@@ -1,0 +1,2 @@
+/** What puts checks in front of methods, and finds their annotations. */
+package io.github.tollgaters.spring.aspect;

@@ -1,0 +1,2 @@
+/** The default implementations. */
+package io.github.tollgaters.spring.support;

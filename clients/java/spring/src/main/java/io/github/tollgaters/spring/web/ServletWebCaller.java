@@ -1,0 +1,70 @@
+package io.github.tollgaters.spring.web;
+
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.security.Principal;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import org.springframework.web.context.request.RequestContextHolder;
+import org.springframework.web.context.request.ServletRequestAttributes;
+
+/** The caller of a servlet request. */
+public final class ServletWebCaller implements WebCaller {
+
+    private final HttpServletRequest request;
+    private final HttpServletResponse response;
+    private final boolean limitHeaders;
+
+    /**
+     * Makes a caller.
+     *
+     * @param request the request
+     * @param response the response, or null if headers cannot be set
+     * @param limitHeaders whether the response gets limit headers
+     */
+    public ServletWebCaller(HttpServletRequest request, HttpServletResponse response, boolean limitHeaders) {
+        this.request = Objects.requireNonNull(request, "request");
+        this.response = response;
+        this.limitHeaders = limitHeaders;
+    }
+
+    /**
+     * Returns the caller of the request in which this thread runs.
+     *
+     * @param limitHeaders whether the response gets limit headers
+     * @return the caller; empty outside of requests
+     */
+    public static Optional<WebCaller> current(boolean limitHeaders) {
+        return RequestContextHolder.getRequestAttributes() instanceof ServletRequestAttributes attributes
+                ? Optional.of(new ServletWebCaller(attributes.getRequest(), attributes.getResponse(), limitHeaders))
+                : Optional.empty();
+    }
+
+    @Override
+    public Object getRequest() {
+        return request;
+    }
+
+    @Override
+    public Optional<String> getAddress() {
+        return Optional.ofNullable(request.getRemoteAddr()).filter(address -> !address.isEmpty());
+    }
+
+    @Override
+    public Optional<String> getUser() {
+        return Optional.ofNullable(request.getUserPrincipal()).map(Principal::getName).filter(name -> !name.isEmpty());
+    }
+
+    @Override
+    public Optional<String> getHeader(String name) {
+        return Optional.ofNullable(request.getHeader(name));
+    }
+
+    @Override
+    public void setLimitHeaders(Map<String, String> headers) {
+        if (limitHeaders && response != null && !response.isCommitted()) {
+            headers.forEach(response::setHeader);
+        }
+    }
+}
