@@ -1,0 +1,2 @@
+/** Limits of URLs, which properties declare. */
+package io.github.tollgaters.spring.filter;
