@@ -1,154 +1,54 @@
-//! The frameworks, and the two processes of an app that each proof starts.
+//! The two processes of an app that each proof starts.
 //!
-//! An app takes its address, that of the service, that of Redis and the timeout of its client from its environment. It
-//! answers `/limited` under the limit of the service, `/free` without one, `/bare` after a plain request to the service by
-//! the same HTTP library, `/usual` under the framework's usual limiter on the same Redis, `/adapter` under a limiter of
-//! others that counts 20 an hour in the service, and `/failures` with the client's counts.
+//! An app takes its address, that of the service, that of Redis, the timeout of its client and a limit from its
+//! environment. It answers `/limited` under the limit of the service, `/free` without one, `/bare` after a plain request
+//! to the service, `/usual` under the framework's usual limiter on the same Redis, `/adapter` under a limiter of others
+//! that counts the limit an hour in the service, and `/failures` with the client's counts. The plain request is made by the
+//! HTTP library of the client.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::command::{CommandLine, command, program};
+use crate::command::CommandLine;
 use crate::service::{KilledProcess, free_address, until};
-use crate::{clients, system};
 
 use super::connection::AppConnection;
-
-const PYTHON_APPS: &str = "clients/python/tests/proof";
-const GO_APPS: &str = "clients/go/internal/apps";
-
-#[derive(Debug)]
-pub(super) struct Framework {
-    pub(super) name: &'static str,
-    server: AppServer,
-    /// The limiter that `/usual` has.
-    pub(super) usual: &'static str,
-    /// The limiter that counts in the service under `/adapter`, if there is one that counts in one step.
-    pub(super) adapter: Option<&'static str>,
-}
-
-#[derive(Debug)]
-enum AppServer {
-    /// This module of Python, served by uvicorn.
-    Uvicorn(&'static str),
-    /// This module of Python, served by gunicorn with one process and many threads.
-    Gunicorn(&'static str),
-    /// The program of this folder.
-    Go(&'static str),
-    /// This module of JavaScript.
-    Node(&'static str),
-}
-
-pub(super) const FRAMEWORKS: [Framework; 9] = [
-    Framework {
-        name: "fastapi",
-        server: AppServer::Uvicorn("fastapi_app:app"),
-        usual: "slowapi",
-        adapter: Some("slowapi"),
-    },
-    Framework {
-        name: "flask",
-        server: AppServer::Gunicorn("flask_app:app"),
-        usual: "Flask-Limiter",
-        adapter: Some("Flask-Limiter"),
-    },
-    Framework {
-        name: "django",
-        server: AppServer::Gunicorn("django_app:app"),
-        usual: "django-ratelimit",
-        adapter: None,
-    },
-    Framework { name: "net/http", server: AppServer::Go("nethttp"), usual: "httprate-redis", adapter: None },
-    Framework {
-        name: "gin",
-        server: AppServer::Go("gin"),
-        usual: "ulule/limiter",
-        adapter: Some("ulule/limiter"),
-    },
-    Framework {
-        name: "express",
-        server: AppServer::Node("express.mjs"),
-        usual: "express-rate-limit",
-        adapter: Some("express-rate-limit"),
-    },
-    Framework {
-        name: "fastify",
-        server: AppServer::Node("fastify.mjs"),
-        usual: "@fastify/rate-limit",
-        adapter: None,
-    },
-    Framework {
-        name: "hono",
-        server: AppServer::Node("hono.mjs"),
-        usual: "hono-rate-limiter",
-        adapter: None,
-    },
-    Framework {
-        name: "nest",
-        server: AppServer::Node("nest.mjs"),
-        usual: "@nestjs/throttler",
-        adapter: Some("@nestjs/throttler"),
-    },
-];
-
-/// Returns a framework's name for results and files.
-pub(super) fn short_name(framework: &str) -> String {
-    framework.replace('/', "")
-}
-
-impl Framework {
-    /// Installs what the app needs, or builds it, and returns the command without its address.
-    pub(super) fn prepare(&self, folder: &Path) -> Result<PreparedApp<'_>> {
-        let program = match self.server {
-            AppServer::Uvicorn(_) | AppServer::Gunicorn(_) => clients::python()?,
-            AppServer::Go(app) => build_go(app, folder)?,
-            AppServer::Node(app) => clients::javascript_apps()?.join(app),
-        };
-        Ok(PreparedApp {
-            framework: self,
-            program,
-            log: folder.join(format!("{}.log", short_name(self.name))),
-        })
-    }
-}
-
-fn build_go(app: &str, folder: &Path) -> Result<PathBuf> {
-    system::GO.require()?;
-    let binary = folder.join(app);
-    command("go build -mod=readonly -o")
-        .argument(&binary)
-        .argument(format!("./{app}"))
-        .directory(GO_APPS.into())
-        .run()?;
-    Ok(binary)
-}
+use super::frameworks::AppServer;
 
 /// An app that can be started.
-pub(super) struct PreparedApp<'a> {
-    framework: &'a Framework,
-    /// Python, a module of JavaScript, or the app itself.
-    program: PathBuf,
+pub(super) struct PreparedApp {
+    pub(super) server: AppServer,
+    /// The command without its address.
+    pub(super) line: CommandLine,
     /// What the app writes goes to the end of this file.
-    log: PathBuf,
+    pub(super) log: PathBuf,
 }
 
-impl PreparedApp<'_> {
+impl PreparedApp {
     /// Starts two processes that ask the service at this address, and waits until they answer.
-    pub(super) fn start(&self, service: SocketAddr, redis: &str, timeout: Duration) -> Result<RunningApp> {
+    pub(super) fn start(
+        &self,
+        service: SocketAddr,
+        redis: &str,
+        timeout: Duration,
+        limit: u32,
+    ) -> Result<RunningApp> {
         let addresses = [free_address()?, free_address()?];
         let mut processes = Vec::new();
         for address in addresses {
             let line = self
-                .line(address)
-                .environment("PYTHONDONTWRITEBYTECODE", "1")
+                .line
+                .clone()
+                .arguments(self.server.address_arguments(address))
                 .environment("LISTEN", address.to_string())
                 .environment("TOLLGATE_URL", format!("http://{service}"))
                 .environment("REDIS_URL", redis)
-                .environment("TIMEOUT", timeout.as_secs_f64().to_string());
+                .environment("TIMEOUT", timeout.as_secs_f64().to_string())
+                .environment("LIMIT", limit.to_string());
             let mut process = KilledProcess(line.spawn_into(&self.log)?);
             let mut has_ended = false;
             until("an app answers", || {
@@ -159,29 +59,6 @@ impl PreparedApp<'_> {
             processes.push(process);
         }
         Ok(RunningApp { addresses, _processes: processes })
-    }
-
-    fn line(&self, address: SocketAddr) -> CommandLine {
-        let line = program(&self.program);
-        let address = address.to_string();
-        match self.framework.server {
-            AppServer::Uvicorn(app) => {
-                let port = address.rsplit(':').next().unwrap_or_default();
-                line.arguments(["-m", "uvicorn", "--app-dir", PYTHON_APPS, app]).arguments([
-                    "--port",
-                    port,
-                    "--no-access-log",
-                    "--log-level",
-                    "warning",
-                ])
-            }
-            AppServer::Gunicorn(app) => line
-                .arguments(["-m", "gunicorn", "--chdir", PYTHON_APPS, app, "--bind", &address])
-                .arguments(["--workers", "1", "--threads", "32", "--keep-alive", "60"])
-                .arguments(["--log-level", "warning"]),
-            AppServer::Go(_) => line,
-            AppServer::Node(_) => command("node").argument(&self.program),
-        }
     }
 }
 

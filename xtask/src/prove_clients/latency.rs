@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::stopwatch::Stopwatch;
 
 use super::apps::RunningApp;
+use super::frameworks::Framework;
 
 /// The most that the middleware may add, as a share of what a plain request adds.
 pub(super) const BAR: f64 = 1.20;
@@ -42,6 +43,7 @@ pub(super) struct LatencyResult {
     pub(super) bare: PathFigures,
     pub(super) limited: PathFigures,
     pub(super) usual: PathFigures,
+    pub(super) adapter: Option<PathFigures>,
     /// What the middleware adds, divided by what a plain request adds: the median of the rounds.
     pub(super) ratio: f64,
 }
@@ -52,7 +54,8 @@ impl LatencyResult {
     }
 }
 
-const PATHS: [&str; 4] = ["/free", "/bare", "/limited", "/usual"];
+/// The last one only if the framework has an adapter.
+const PATHS: [&str; 5] = ["/free", "/bare", "/limited", "/usual", "/adapter"];
 
 /// One round of one path.
 #[derive(Debug, Clone, Copy)]
@@ -63,13 +66,14 @@ struct PathRound {
 }
 
 /// The paths take turns, so that a disturbance affects all of them. Only the first process of the app is asked.
-pub(super) fn measure(app: &RunningApp, effort: Effort) -> Result<LatencyResult> {
-    in_turn(app, WARM_UP)?;
+pub(super) fn measure(app: &RunningApp, framework: &Framework, effort: Effort) -> Result<LatencyResult> {
+    let paths = if framework.adapter.is_some() { &PATHS[..] } else { &PATHS[..PATHS.len() - 1] };
+    in_turn(app, paths, WARM_UP)?;
     let mut rounds = Vec::new();
     for _ in 0..effort.rounds {
-        let times = in_turn(app, effort.requests)?;
+        let times = in_turn(app, paths, effort.requests)?;
         let mut round = Vec::new();
-        for (path, times) in PATHS.into_iter().zip(times) {
+        for (path, times) in paths.iter().zip(times) {
             let [p50, p99] = [0.50, 0.99].map(|share| quantile(&times, share));
             round.push(PathRound { p50, p99, a_second: many_connections(app, path)? });
         }
@@ -82,7 +86,8 @@ pub(super) fn measure(app: &RunningApp, effort: Effort) -> Result<LatencyResult>
     };
     let ratio = added_ratio(rounds.iter().map(|round| [0, 1, 2].map(|path| round[path].p50)))?;
     let [free, bare, limited, usual] = [0, 1, 2, 3].map(figures);
-    Ok(LatencyResult { free, bare, limited, usual, ratio })
+    let adapter = framework.adapter.map(|_| figures(4));
+    Ok(LatencyResult { free, bare, limited, usual, adapter, ratio })
 }
 
 /// Returns the median, over rounds of `[free, bare, limited]`, of what the middleware adds, divided by what a plain
@@ -97,12 +102,12 @@ fn added_ratio(rounds: impl Iterator<Item = [f64; 3]>) -> Result<f64> {
 
 /// Returns the sorted times of this many requests to each path, in microseconds: one request to each in turn, on a
 /// connection of its own.
-fn in_turn(app: &RunningApp, requests: u32) -> Result<[Vec<f64>; PATHS.len()]> {
-    let mut times = [const { Vec::new() }; PATHS.len()];
-    let mut connections = PATHS.map(|_| app.connection(0));
+fn in_turn(app: &RunningApp, paths: &[&str], requests: u32) -> Result<Vec<Vec<f64>>> {
+    let mut times = vec![Vec::new(); paths.len()];
+    let mut connections: Vec<_> = paths.iter().map(|_| app.connection(0)).collect();
     for request in 0..requests {
         let user = format!("user-{}", request % 100);
-        for ((path, connection), times) in PATHS.into_iter().zip(&mut connections).zip(&mut times) {
+        for ((path, connection), times) in paths.iter().zip(&mut connections).zip(&mut times) {
             let answer = connection.get(path, &user)?;
             ensure!(answer.status == 200, "{path} answered {}", answer.status);
             times.push(answer.time.as_secs_f64() * 1e6);

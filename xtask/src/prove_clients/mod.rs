@@ -5,6 +5,7 @@ mod connection;
 mod delay;
 mod exact;
 mod faults;
+mod frameworks;
 mod latency;
 mod served;
 mod stalls;
@@ -20,10 +21,10 @@ use serde::Serialize;
 use crate::command::{command, target_directory};
 use crate::servers;
 
-use self::apps::{FRAMEWORKS, Framework, short_name};
 use self::delay::SlowProxy;
 use self::exact::BurstResult;
 use self::faults::{FaultResult, ServiceFault};
+use self::frameworks::{FRAMEWORKS, Framework, short_name};
 use self::latency::{Effort, LatencyResult};
 use self::served::{AskedService, EmptyRedis};
 
@@ -133,7 +134,7 @@ impl ClientsProof {
         if self.has(ProofPart::Exact) {
             eprintln!("=== {}: {} bursts", framework.name, self.bursts);
             let service = AskedService::start(binary, folder, &redis, exact::LIMIT)?;
-            let app = prepared.start(service.address, &redis.url(), exact::TIMEOUT)?;
+            let app = prepared.start(service.address, &redis.url(), exact::TIMEOUT, exact::LIMIT)?;
             report.exact = Some(exact::prove(&app, &service, self.bursts)?);
             if framework.adapter.is_some() {
                 report.adapter_exact = Some(exact::prove_adapter(&app, self.bursts)?);
@@ -145,16 +146,16 @@ impl ClientsProof {
                 let mut service = AskedService::start(binary, folder, &redis, faults::LIMIT)?;
                 let proxy = SlowProxy::start(service.address)?;
                 let address = if fault == ServiceFault::Slow { proxy.address } else { service.address };
-                let app = prepared.start(address, &redis.url(), faults::TIMEOUT)?;
+                let app = prepared.start(address, &redis.url(), faults::TIMEOUT, faults::LIMIT)?;
                 report.faults.push(faults::prove(&app, &mut service, &proxy, fault)?);
             }
         }
         if self.has(ProofPart::Latency) {
             eprintln!("=== {}: latency", framework.name);
             let service = AskedService::start(binary, folder, &redis, faults::LIMIT)?;
-            let app = prepared.start(service.address, &redis.url(), faults::TIMEOUT)?;
+            let app = prepared.start(service.address, &redis.url(), faults::TIMEOUT, faults::LIMIT)?;
             report.latency =
-                Some(latency::measure(&app, Effort { rounds: self.rounds, requests: REQUESTS })?);
+                Some(latency::measure(&app, framework, Effort { rounds: self.rounds, requests: REQUESTS })?);
         }
         Ok(report)
     }
@@ -200,11 +201,12 @@ impl FrameworkReport {
         }
         if let Some(it) = &self.latency {
             println!(
-                "RESULT {name}/latency free_us={:.0} bare_us={:.0} limited_us={:.0} usual_us={:.0} ratio={:.2} violations={}",
+                "RESULT {name}/latency free_us={:.0} bare_us={:.0} limited_us={:.0} usual_us={:.0} adapter_us={:.0} ratio={:.2} violations={}",
                 it.free.p50_us,
                 it.bare.p50_us,
                 it.limited.p50_us,
                 it.usual.p50_us,
+                it.adapter.map_or(0.0, |adapter| adapter.p50_us),
                 it.ratio,
                 u32::from(it.is_over_bar())
             );

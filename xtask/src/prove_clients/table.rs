@@ -20,7 +20,7 @@ impl fmt::Display for ClientsTable<'_> {
                     bursts.into_iter().filter_map(|(limiter, it)| Some((limiter, it.as_ref()?)))
                 {
                     let (name, rounds, exact) = (report.framework, bursts.rounds, bursts.exact);
-                    writeln!(f, "  {name:<10} {limiter:<18} {exact} of {rounds} bursts admitted exactly 20")?;
+                    writeln!(f, "  {name:<14} {limiter:<18} {exact} of {rounds} bursts admitted exactly 20")?;
                 }
             }
         }
@@ -28,14 +28,14 @@ impl fmt::Display for ClientsTable<'_> {
             writeln!(f, "Faults of the service under load, two processes")?;
             writeln!(
                 f,
-                "  {:<10} {:<8} {:>9} {:>10} {:>9} {:>11}",
+                "  {:<14} {:<8} {:>9} {:>10} {:>9} {:>11}",
                 "", "", "answers", "uncounted", "failures", "slowest"
             )?;
             for (report, fault) in self.0.iter().flat_map(|it| it.faults.iter().map(move |fault| (it, fault)))
             {
                 writeln!(
                     f,
-                    "  {:<10} {:<8} {:>9} {:>10} {:>9} {:>8} ms",
+                    "  {:<14} {:<8} {:>9} {:>10} {:>9} {:>8} ms",
                     report.framework,
                     fault.fault.to_string(),
                     fault.requests,
@@ -52,7 +52,7 @@ impl fmt::Display for ClientsTable<'_> {
             )?;
             writeln!(
                 f,
-                "  {:<10} {:<22} {:>9} {:>9} {:>9} {:>10}",
+                "  {:<14} {:<32} {:>9} {:>9} {:>9} {:>10}",
                 "", "", "p50", "added", "p99", "a second"
             )?;
             for (report, latency) in self.0.iter().filter_map(|it| Some((it, it.latency.as_ref()?))) {
@@ -61,7 +61,10 @@ impl fmt::Display for ClientsTable<'_> {
                 write_path(f, "", "a plain request", latency.bare, free)?;
                 write_path(f, "", "Tollgate", latency.limited, free)?;
                 write_path(f, "", report.usual, latency.usual, free)?;
-                writeln!(f, "  {:<10} adds {:.2} of a plain request (at most {BAR:.2})", "", latency.ratio)?;
+                if let (Some(name), Some(figures)) = (report.adapter, latency.adapter) {
+                    write_path(f, "", &format!("{name}, in Tollgate"), figures, free)?;
+                }
+                writeln!(f, "  {:<14} adds {:.2} of a plain request (at most {BAR:.2})", "", latency.ratio)?;
             }
         }
         Ok(())
@@ -79,6 +82,6 @@ fn write_path(
     let added = p50_us - free.p50_us;
     writeln!(
         f,
-        "  {framework:<10} {path:<22} {p50_us:>6.0} us {added:>6.0} us {p99_us:>6.0} us {a_second:>10.0}"
+        "  {framework:<14} {path:<32} {p50_us:>6.0} us {added:>6.0} us {p99_us:>6.0} us {a_second:>10.0}"
     )
 }

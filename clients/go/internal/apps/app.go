@@ -31,6 +31,15 @@ func Client() *tollgate.Client {
 	return client
 }
 
+// Limit returns the limit of the adapter.
+func Limit() int64 {
+	limit, err := strconv.ParseInt(os.Getenv("LIMIT"), 10, 64)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return limit
+}
+
 // Redis returns a client of the Redis that the service counts in.
 func Redis() *redis.Client {
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))

@@ -5,7 +5,7 @@ import { RedisStore } from "rate-limit-redis";
 import { rateLimit } from "tollgate-client/express";
 import { TollgateStore } from "tollgate-client/express-rate-limit";
 
-import { bare, host, hour, port, redis, tollgate, unlimited } from "./shared.mjs";
+import { bare, host, hour, limit, port, redis, tollgate, unlimited } from "./shared.mjs";
 
 const app = express();
 const user = (request) => request.get("x-user");
@@ -21,6 +21,6 @@ app.get("/bare", async (request, response) => {
   ok(request, response);
 });
 app.get("/usual", usual({ ...options, limit: unlimited, store: inRedis }), ok);
-app.get("/adapter", usual({ ...options, limit: 20, store: inTollgate }), ok);
+app.get("/adapter", usual({ ...options, limit, store: inTollgate }), ok);
 app.get("/failures", (_, response) => response.json(tollgate.failures()));
 app.listen(port, host);

@@ -8,7 +8,7 @@ import { ThrottlerGuard, ThrottlerModule } from "@nestjs/throttler";
 import { rateLimit } from "tollgate-client/express";
 import { TollgateThrottlerStorage } from "tollgate-client/nestjs";
 
-import { bare, host, hour, port, redis, tollgate, unlimited } from "./shared.mjs";
+import { bare, host, hour, limit, port, redis, tollgate, unlimited } from "./shared.mjs";
 
 const ok = () => ({ ok: true });
 const user = (request) => request.headers["x-user"];
@@ -26,9 +26,9 @@ function controller(methods, ...decorators) {
 }
 
 /** Makes a module whose routes have a throttler that counts in this storage. */
-function throttled(methods, limit, storage) {
+function throttled(methods, most, storage) {
   class ThrottledModule {}
-  const throttlers = [{ ttl: hour, limit, blockDuration: 0, getTracker: user }];
+  const throttlers = [{ ttl: hour, limit: most, blockDuration: 0, getTracker: user }];
   Module({
     imports: [ThrottlerModule.forRoot({ throttlers, storage })],
     controllers: [controller(methods, UseGuards(ThrottlerGuard))],
@@ -44,7 +44,7 @@ class AppModule {
 Module({
   imports: [
     throttled({ usual: () => ok() }, unlimited, new ThrottlerStorageRedisService(redis)),
-    throttled({ adapter: () => ok() }, 20, new TollgateThrottlerStorage(tollgate, { name: "adapter" })),
+    throttled({ adapter: () => ok() }, limit, new TollgateThrottlerStorage(tollgate, { name: "adapter" })),
   ],
   controllers: [
     controller({

@@ -9,6 +9,8 @@ export const tollgate = new Tollgate({ timeout: Number(process.env.TIMEOUT) * 10
 /** A client of the Redis that the service counts in. */
 export const redis = new Redis(process.env.REDIS_URL);
 export const hour = 3_600_000;
+/** The limit of the adapter. */
+export const limit = Number(process.env.LIMIT);
 /** The limit of what is only measured. */
 export const unlimited = 1_000_000_000;
 

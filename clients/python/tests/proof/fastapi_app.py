@@ -72,7 +72,7 @@ async def usual(request: Request) -> dict[str, bool]:
 
 
 @app.get("/adapter")
-@adapter.limit("20/hour")
+@adapter.limit(f"{os.environ['LIMIT']}/hour")
 async def adapted(request: Request) -> dict[str, bool]:
     return {"ok": True}
 

@@ -50,7 +50,7 @@ def usual() -> dict[str, bool]:
 
 
 @app.get("/adapter")
-@adapter.limit("20/hour")
+@adapter.limit(f"{os.environ['LIMIT']}/hour")
 def adapted() -> dict[str, bool]:
     return {"ok": True}
 

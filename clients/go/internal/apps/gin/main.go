@@ -28,8 +28,8 @@ func main() {
 	user := func(c *gin.Context) string { return c.GetHeader("X-User") }
 	usual := middleware.NewMiddleware(limiter.New(store, rate), middleware.WithKeyGetter(user))
 
-	twenty := limiter.Rate{Period: time.Hour, Limit: 20}
-	adapter := middleware.NewMiddleware(limiter.New(tollgateulule.NewStore(client, "adapter"), twenty), middleware.WithKeyGetter(user))
+	counted := limiter.Rate{Period: time.Hour, Limit: apps.Limit()}
+	adapter := middleware.NewMiddleware(limiter.New(tollgateulule.NewStore(client, "adapter"), counted), middleware.WithKeyGetter(user))
 
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()

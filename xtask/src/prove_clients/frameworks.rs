@@ -1,0 +1,140 @@
+//! The frameworks of the proofs, and how an app of each is built and started.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::command::{CommandLine, command, program};
+use crate::{clients, system};
+
+use super::apps::PreparedApp;
+
+const PYTHON_APPS: &str = "clients/python/tests/proof";
+const GO_APPS: &str = "clients/go/internal/apps";
+
+#[derive(Debug)]
+pub(super) struct Framework {
+    pub(super) name: &'static str,
+    server: AppServer,
+    /// The limiter that `/usual` has.
+    pub(super) usual: &'static str,
+    /// The limiter that counts in the service under `/adapter`, if there is one that counts in one step.
+    pub(super) adapter: Option<&'static str>,
+}
+
+/// How an app runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum AppServer {
+    /// This module of Python, served by uvicorn.
+    Uvicorn(&'static str),
+    /// This module of Python, served by gunicorn with one process and many threads.
+    Gunicorn(&'static str),
+    /// The program of this folder.
+    Go(&'static str),
+    /// This module of JavaScript.
+    Node(&'static str),
+}
+
+pub(super) const FRAMEWORKS: [Framework; 9] = [
+    Framework {
+        name: "fastapi",
+        server: AppServer::Uvicorn("fastapi_app:app"),
+        usual: "slowapi",
+        adapter: Some("slowapi"),
+    },
+    Framework {
+        name: "flask",
+        server: AppServer::Gunicorn("flask_app:app"),
+        usual: "Flask-Limiter",
+        adapter: Some("Flask-Limiter"),
+    },
+    Framework {
+        name: "django",
+        server: AppServer::Gunicorn("django_app:app"),
+        usual: "django-ratelimit",
+        adapter: None,
+    },
+    Framework { name: "net/http", server: AppServer::Go("nethttp"), usual: "httprate-redis", adapter: None },
+    Framework {
+        name: "gin",
+        server: AppServer::Go("gin"),
+        usual: "ulule/limiter",
+        adapter: Some("ulule/limiter"),
+    },
+    Framework {
+        name: "express",
+        server: AppServer::Node("express.mjs"),
+        usual: "express-rate-limit",
+        adapter: Some("express-rate-limit"),
+    },
+    Framework {
+        name: "fastify",
+        server: AppServer::Node("fastify.mjs"),
+        usual: "@fastify/rate-limit",
+        adapter: None,
+    },
+    Framework {
+        name: "hono",
+        server: AppServer::Node("hono.mjs"),
+        usual: "hono-rate-limiter",
+        adapter: None,
+    },
+    Framework {
+        name: "nest",
+        server: AppServer::Node("nest.mjs"),
+        usual: "@nestjs/throttler",
+        adapter: Some("@nestjs/throttler"),
+    },
+];
+
+impl Framework {
+    /// Installs what the app needs, or builds it.
+    pub(super) fn prepare(&self, folder: &Path) -> Result<PreparedApp> {
+        let line = match self.server {
+            AppServer::Uvicorn(app) => python()?
+                .arguments(["-m", "uvicorn", "--app-dir", PYTHON_APPS, app])
+                .arguments(["--no-access-log", "--log-level", "warning"]),
+            AppServer::Gunicorn(app) => python()?
+                .arguments(["-m", "gunicorn", "--chdir", PYTHON_APPS, app])
+                .arguments(["--workers", "1", "--threads", "32", "--keep-alive", "60"])
+                .arguments(["--log-level", "warning"]),
+            AppServer::Go(app) => program(&build_go(app, folder)?),
+            AppServer::Node(app) => command("node").argument(clients::javascript_apps()?.join(app)),
+        };
+        let log = folder.join(format!("{}.log", short_name(self.name)));
+        Ok(PreparedApp { server: self.server, line, log })
+    }
+}
+
+impl AppServer {
+    /// Returns the arguments that name its address, for those that do not read it from their environment.
+    pub(super) fn address_arguments(self, address: SocketAddr) -> Vec<String> {
+        match self {
+            Self::Uvicorn(_) => vec!["--port".to_owned(), address.port().to_string()],
+            Self::Gunicorn(_) => vec!["--bind".to_owned(), address.to_string()],
+            Self::Go(_) | Self::Node(_) => Vec::new(),
+        }
+    }
+}
+
+fn python() -> Result<CommandLine> {
+    Ok(program(&clients::python()?).environment("PYTHONDONTWRITEBYTECODE", "1"))
+}
+
+fn build_go(app: &str, folder: &Path) -> Result<PathBuf> {
+    system::GO.require()?;
+    let binary = folder.join(app);
+    command("go build -mod=readonly -o")
+        .argument(&binary)
+        .argument(format!("./{app}"))
+        .directory(GO_APPS.into())
+        .run()?;
+    Ok(binary)
+}
+
+/// Returns a framework's name for results and files.
+pub(super) fn short_name(framework: &str) -> String {
+    framework.replace('/', "")
+}
