@@ -25,7 +25,18 @@ public record RateLimitCall(
         Optional<String> traceparent,
         Optional<String> tracestate) {
 
-    /** Checks that nothing is null and that the cost is not negative. */
+    /**
+     * Checks that nothing is null and that the cost is not negative.
+     *
+     * @param name as above; javadoc asks for it again, because it does not see that this constructor is the canonical
+     *     one if a type has a wildcard
+     * @param key as above
+     * @param attributes as above
+     * @param policy as above
+     * @param cost as above
+     * @param traceparent as above
+     * @param tracestate as above
+     */
     public RateLimitCall {
         Objects.requireNonNull(name, "name");
         Objects.requireNonNull(key, "key");

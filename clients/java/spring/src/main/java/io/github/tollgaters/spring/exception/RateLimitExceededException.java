@@ -11,6 +11,7 @@ public final class RateLimitExceededException extends RuntimeException {
     @Serial
     private static final long serialVersionUID = 1L;
 
+    /** The name of the limit; null if it has none. */
     private final String name;
     private final transient String key;
     private final transient RateLimitPolicy policy;
