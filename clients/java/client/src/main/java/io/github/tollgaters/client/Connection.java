@@ -3,7 +3,6 @@ package io.github.tollgaters.client;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.net.Socket;
 import java.net.SocketAddress;
 import java.net.StandardProtocolFamily;
 import java.net.StandardSocketOptions;
@@ -12,9 +11,9 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicLong;
+import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
-import javax.net.ssl.SSLSocketFactory;
 
 /** A connection to the service, which is used by one call at a time. */
 final class Connection {
@@ -56,10 +55,8 @@ final class Connection {
     }
 
     /** Agrees on TLS with a server whose certificate has the name of the host. */
-    void secure(String host, int port) throws IOException {
-        Socket plain = channel.socket();
-        SSLSocketFactory factory = (SSLSocketFactory) SSLSocketFactory.getDefault();
-        tls = (SSLSocket) factory.createSocket(plain, host, port, true);
+    void secure(SSLContext context, String host, int port) throws IOException {
+        tls = (SSLSocket) context.getSocketFactory().createSocket(channel.socket(), host, port, true);
         SSLParameters parameters = tls.getSSLParameters();
         parameters.setEndpointIdentificationAlgorithm("HTTPS");
         tls.setSSLParameters(parameters);
@@ -134,9 +131,12 @@ final class Connection {
         return Duration.ofNanos(System.nanoTime() - idleSince);
     }
 
-    /** Says whether an idle connection still stands. If the service has closed it, there is something to read. */
+    /** Says whether an idle connection still stands. If there is something to read, the service has closed it, or errs. */
     boolean stands() {
         try {
+            if (tls != null && tls.getInputStream().available() > 0) {
+                return false;
+            }
             channel.configureBlocking(false);
             int count = channel.read(ByteBuffer.allocate(1));
             channel.configureBlocking(true);

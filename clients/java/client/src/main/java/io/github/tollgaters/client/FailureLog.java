@@ -11,10 +11,11 @@ import java.util.stream.Collectors;
 
 /** Counts the calls without an answer by kind, and logs a line a minute about them, the first one at once. */
 final class FailureLog {
-    private static final long BETWEEN_LINES = Duration.ofMinutes(1).toNanos();
+    private static final Duration BETWEEN_LINES = Duration.ofMinutes(1);
 
     private final Consumer<LogLine> logger;
     private final Background background;
+    private final long betweenLines;
     private final ReentrantLock lock = new ReentrantLock();
     private final Map<FailureKind, Long> total = new EnumMap<>(FailureKind.class);
     private final Map<FailureKind, Long> unlogged = new EnumMap<>(FailureKind.class);
@@ -25,8 +26,13 @@ final class FailureLog {
     private boolean planned;
 
     FailureLog(Consumer<LogLine> logger, Background background) {
+        this(logger, background, BETWEEN_LINES);
+    }
+
+    FailureLog(Consumer<LogLine> logger, Background background, Duration betweenLines) {
         this.logger = logger;
         this.background = background;
+        this.betweenLines = betweenLines.toNanos();
     }
 
     /** Counts a failure. The secrets are what its detail must not show if it was received. */
@@ -38,7 +44,7 @@ final class FailureLog {
             unlogged.merge(failure.kind(), 1L, Long::sum);
             last = failure;
             secretsOfLast = secrets;
-            wait = logged ? loggedAt + BETWEEN_LINES - System.nanoTime() : 0;
+            wait = logged ? loggedAt + betweenLines - System.nanoTime() : 0;
             if (planned || wait > 0 && background.isClosed()) {
                 return;
             }

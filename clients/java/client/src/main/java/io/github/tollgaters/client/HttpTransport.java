@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.ReentrantLock;
+import javax.net.ssl.SSLContext;
 
 /**
  * Speaks HTTP/1.1 over TCP, TLS or a unix socket, and keeps connections.
@@ -25,7 +26,9 @@ final class HttpTransport implements Transport {
     private static final Duration MAX_IDLE = Duration.ofSeconds(60);
 
     private final Address address;
+    private final SSLContext tls;
     private final Background background;
+    private final Duration maxIdle;
     private final Hosts hosts;
     private final Set<Connection> open = ConcurrentHashMap.newKeySet();
     private final ReentrantLock lock = new ReentrantLock();
@@ -34,9 +37,16 @@ final class HttpTransport implements Transport {
     private boolean sweeping;
     private volatile boolean closed;
 
-    HttpTransport(Address address, Background background) {
+    HttpTransport(Address address, SSLContext tls, Background background) {
+        this(address, tls, background, MAX_IDLE);
+    }
+
+    /** Closes connections that are idle for another time than the usual one; the context is null without TLS. */
+    HttpTransport(Address address, SSLContext tls, Background background, Duration maxIdle) {
         this.address = address;
+        this.tls = tls;
         this.background = background;
+        this.maxIdle = maxIdle;
         this.hosts = new Hosts(address.host(), background);
     }
 
@@ -118,7 +128,7 @@ final class HttpTransport implements Transport {
             if (connection == null) {
                 return null;
             }
-            if (connection.idleFor().compareTo(MAX_IDLE) < 0 && connection.stands()) {
+            if (connection.idleFor().compareTo(maxIdle) < 0 && connection.stands()) {
                 return connection;
             }
             discard(connection);
@@ -141,7 +151,7 @@ final class HttpTransport implements Transport {
         } finally {
             lock.unlock();
         }
-        background.schedule(this::sweep, MAX_IDLE);
+        background.schedule(this::sweep, maxIdle);
     }
 
     /** Closes the connections that have been idle for too long. */
@@ -149,14 +159,14 @@ final class HttpTransport implements Transport {
         Duration next;
         lock.lock();
         try {
-            while (!idle.isEmpty() && idle.peekLast().idleFor().compareTo(MAX_IDLE) >= 0) {
+            while (!idle.isEmpty() && idle.peekLast().idleFor().compareTo(maxIdle) >= 0) {
                 discard(idle.pollLast());
             }
             sweeping = !idle.isEmpty() && !background.isClosed();
             if (!sweeping) {
                 return;
             }
-            next = MAX_IDLE.minus(idle.peekLast().idleFor());
+            next = maxIdle.minus(idle.peekLast().idleFor());
         } finally {
             lock.unlock();
         }
@@ -182,7 +192,7 @@ final class HttpTransport implements Transport {
                 return connect(share, connection -> {
                     connection.connectTcp(to, address.port());
                     if (address.isTls()) {
-                        connection.secure(address.host(), address.port());
+                        connection.secure(tls, address.host(), address.port());
                     }
                 });
             } catch (CallFailure failure) {
@@ -215,6 +225,9 @@ final class HttpTransport implements Transport {
         } catch (IOException failed) {
             boolean inTime = connection.end();
             discard(connection);
+            if (closed) {
+                throw new CallFailure(FailureKind.CONNECTION, "the client is closed");
+            }
             if (Thread.currentThread().isInterrupted()) {
                 throw interrupted();
             }

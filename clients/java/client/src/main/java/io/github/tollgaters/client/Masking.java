@@ -12,18 +12,26 @@ final class Masking {
     /** A shorter value is masked only where it is a word of its own: in a longer one, it is a part of the text. */
     private static final int MIN_PART = 4;
     private static final String MASK = "***";
+    /** More of a detail is not looked at. */
+    private static final int MAX_LOOK = 64 << 10;
+    /** The longest value as JSON may write it: six characters for one byte. */
+    private static final int MAX_VALUE = 6 * Text.MAX_BYTES;
 
     private Masking() {
     }
 
     /** Returns the start of a detail without these values and without control characters. */
-    static String masked(String detail, List<String> values) {
+    static String masked(String received, List<String> values) {
+        boolean cut = received.length() > MAX_LOOK;
+        String detail = cut ? received.substring(0, MAX_LOOK) : received;
+        // A value that begins before this end is whole.
+        int last = cut ? MAX_LOOK - MAX_VALUE : detail.length();
         List<String> found = values.stream().flatMap(value -> Stream.of(value, inJson(value))).distinct()
                 .filter(value -> !value.isEmpty() && detail.contains(value))
                 // A value may be a part of another one.
                 .sorted(Comparator.comparingInt(String::length).reversed()).toList();
         StringBuilder masked = new StringBuilder();
-        for (int at = 0; at < detail.length() && masked.length() < MAX_DETAIL;) {
+        for (int at = 0; at < last && masked.length() < MAX_DETAIL;) {
             String value = valueAt(detail, at, found);
             if (value == null) {
                 char unit = detail.charAt(at);

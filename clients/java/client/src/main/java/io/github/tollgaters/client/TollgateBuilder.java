@@ -1,10 +1,12 @@
 package io.github.tollgaters.client;
 
+import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Consumer;
+import javax.net.ssl.SSLContext;
 
 /** The settings of a client. Each has a default, so {@code Tollgate.builder().build()} is usable. */
 public final class TollgateBuilder {
@@ -20,6 +22,7 @@ public final class TollgateBuilder {
     private final Map<String, OnFailure> names = new HashMap<>();
     private int maxConnections = 64;
     private Consumer<LogLine> logger = TollgateBuilder::log;
+    private SSLContext sslContext;
     private Transport transport;
 
     TollgateBuilder() {
@@ -114,6 +117,18 @@ public final class TollgateBuilder {
     }
 
     /**
+     * Sets which certificates an {@code https} address accepts. Their name is compared with the host in any case.
+     * Default: the context of the JVM, which properties such as {@code javax.net.ssl.trustStore} set.
+     *
+     * @param sslContext such as one that trusts a private authority
+     * @return this
+     */
+    public TollgateBuilder sslContext(SSLContext sslContext) {
+        this.sslContext = Objects.requireNonNull(sslContext, "sslContext");
+        return this;
+    }
+
+    /**
      * Sets what sends the requests. The client closes it at its own end. Default: HTTP/1.1 to the address.
      *
      * @param transport in place of the client's own
@@ -135,8 +150,19 @@ public final class TollgateBuilder {
         Settings settings = new Settings(address.toString(), checkedToken(), timeout, onFailure, Map.copyOf(names),
                 maxConnections, logger);
         Background background = new Background(maxConnections);
-        Transport used = transport == null ? new HttpTransport(address, background) : transport;
+        Transport used = transport == null ? new HttpTransport(address, tlsFor(address), background) : transport;
         return new Client(settings, used, background);
+    }
+
+    private SSLContext tlsFor(Address address) {
+        if (!address.isTls() || sslContext != null) {
+            return sslContext;
+        }
+        try {
+            return SSLContext.getDefault();
+        } catch (NoSuchAlgorithmException wrong) {
+            throw new IllegalArgumentException("the JVM has no TLS: " + wrong.getMessage(), wrong);
+        }
     }
 
     private Address address() {
