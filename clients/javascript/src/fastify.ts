@@ -17,7 +17,7 @@ export type { LimitOptions } from "./limit.js";
 export function rateLimit(tollgate: Tollgate, options: LimitOptions<FastifyRequest> = {}) {
   const limit = new Limit(tollgate, options);
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
-    const template = request.routeOptions.url;
+    const template = templateOf(request);
     if (options.name === undefined && template === undefined) return undefined;
     const header = (name: string) => {
       const value = request.headers[name];
@@ -28,4 +28,16 @@ export function rateLimit(tollgate: Tollgate, options: LimitOptions<FastifyReque
     if (denial === undefined) return undefined;
     return reply.code(denial.status).type(denial.type).send(denial.body);
   };
+}
+
+/**
+ * Returns the template of the matched route, if there is one.
+ *
+ * The root of a prefix also answers under a final slash. That is the same route, but Fastify gives its HEAD the template
+ * with the slash, and older versions its other methods too.
+ */
+function templateOf({ routeOptions, server }: FastifyRequest): string | undefined {
+  const { url, prefixTrailingSlash = "both" } = routeOptions;
+  const isRoot = prefixTrailingSlash === "both" && server.prefix !== "" && url === `${server.prefix}/`;
+  return isRoot ? server.prefix : url;
 }
