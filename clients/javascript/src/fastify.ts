@@ -1,4 +1,4 @@
-/** A hook for Fastify 5. */
+/** A hook for Fastify 5 and 4. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 
 import { Limit, type LimitOptions } from "./limit.js";

@@ -10,6 +10,7 @@ import { Tollgate } from "tollgate-client";
 import { rateLimit as expressLimit } from "tollgate-client/express";
 import { rateLimit as fastifyLimit } from "tollgate-client/fastify";
 import { rateLimit as honoLimit } from "tollgate-client/hono";
+import { routing } from "./apps/routing.mjs";
 import { service } from "./servers.mjs";
 
 // Each name has a counter of its own, so a spelling with another name would be admitted.
@@ -134,9 +135,9 @@ for (const [version, module] of [[5, "express"], [4, "express4"]]) {
   }
 }
 
-async function onFastify(t, options, build) {
+async function onFastify(t, routerOptions, build) {
   const tollgate = await client(t);
-  const app = Fastify(options);
+  const app = Fastify(routing(routerOptions));
   build(app, () => ({ onRequest: fastifyLimit(tollgate, { by }) }));
   await app.listen({ port: 0, host: "127.0.0.1" });
   t.after(() => app.close());
@@ -151,14 +152,14 @@ test("Fastify: a route", async (t) => {
 });
 
 test("Fastify: a route whose case, slashes and semicolons do not count", async (t) => {
-  const port = await onFastify(t, { routerOptions: lenient }, (app, limit) => app.get("/login", limit(), async () => "reached"));
+  const port = await onFastify(t, lenient, (app, limit) => app.get("/login", limit(), async () => "reached"));
   const denied = await deniedAfter(port, spellings);
   for (const path of ["/LOGIN/", "//login", "/login;x=1", "/%6cogin/"]) assert.ok(denied.includes(path), path);
 });
 
 for (const routerOptions of [{}, lenient]) {
   test(`Fastify: the root of a prefix, with ${JSON.stringify(routerOptions)}`, async (t) => {
-    const port = await onFastify(t, { routerOptions }, (app, limit) => {
+    const port = await onFastify(t, routerOptions, (app, limit) => {
       app.register(async (part) => part.get("/", limit(), async () => "reached"), { prefix: "/login" });
     });
     assert.ok((await deniedAfter(port, spellings)).includes("/login/"));
@@ -178,13 +179,13 @@ test("Fastify: the root of a prefix that wants its slash keeps it in the templat
 for (const [template, other] of [["/login/:step?", "/login/2"], ["/*", "/x/y"], ["/:page", "/signup"], ["/:page(^\\w+$)", "/signup"]]) {
   test(`Fastify: the route ${template}`, async (t) => {
     const first = template.startsWith("/login") ? "/login/1" : "/login";
-    const port = await onFastify(t, { routerOptions: lenient }, (app, limit) => app.get(template, limit(), async () => "reached"));
+    const port = await onFastify(t, lenient, (app, limit) => app.get(template, limit(), async () => "reached"));
     assert.ok((await deniedAfter(port, [first, ...spellings, other])).includes(other));
   });
 }
 
 test("Fastify: a hook for all routes", async (t) => {
-  const port = await onFastify(t, { routerOptions: lenient }, (app, limit) => {
+  const port = await onFastify(t, lenient, (app, limit) => {
     app.addHook("onRequest", limit().onRequest);
     app.get("/login", async () => "reached");
   });

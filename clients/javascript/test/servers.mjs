@@ -109,7 +109,8 @@ function binary() {
   return path;
 }
 
-async function freePort() {
+/** Returns a port that is free now. */
+export async function freePort() {
   const server = createServer();
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address();

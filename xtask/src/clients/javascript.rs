@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::ALL_SUITES;
 use super::package::ClientProgram;
 use crate::command::{CommandLine, command, target_directory};
 use crate::{repository, system};
@@ -45,8 +46,25 @@ pub(super) fn drivers() -> Result<Vec<ClientProgram>> {
     Ok(vec![("javascript", command("node").argument(copy()?.join("test/conformance.mjs")))])
 }
 
+/// Installs the other versions of the frameworks, and the runtimes, if all suites run.
+pub(super) fn install_suite() -> Result<()> {
+    further_suites()?.into_iter().try_for_each(|suite| suite.argument("--install").run())
+}
+
 pub(super) fn suite() -> Result<Vec<CommandLine>> {
-    Ok(vec![command("npm run --silent test").directory(copy()?)])
+    let mut suites = vec![command("npm run --silent test").directory(copy()?)];
+    suites.extend(further_suites()?);
+    Ok(suites)
+}
+
+/// Returns what takes large downloads, and so only runs with all suites.
+fn further_suites() -> Result<Vec<CommandLine>> {
+    if std::env::var_os(ALL_SUITES).is_none() {
+        return Ok(Vec::new());
+    }
+    let scripts = ["test/versions.mjs", "test/runtimes.mjs"];
+    let copy = copy()?;
+    Ok(scripts.map(|script| command("node").argument(script).directory(copy.clone())).to_vec())
 }
 
 fn copy() -> Result<PathBuf> {

@@ -27,7 +27,7 @@ pub(super) const PACKAGES: [ClientPackage; 5] = [
         folder: javascript::FOLDER,
         install_driver: javascript::install_driver,
         drivers: javascript::drivers,
-        install_suite: || Ok(()),
+        install_suite: javascript::install_suite,
         suite: javascript::suite,
     },
     ClientPackage {

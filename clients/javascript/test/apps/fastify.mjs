@@ -3,8 +3,10 @@ import Fastify from "fastify";
 import { Tollgate } from "tollgate-client";
 import { rateLimit } from "tollgate-client/fastify";
 
+import { routing } from "./routing.mjs";
+
 const tollgate = new Tollgate({ timeout: Number(process.env.TIMEOUT ?? 250), names: { "/login": "closed" } });
-const app = Fastify({ routerOptions: { caseSensitive: false, ignoreTrailingSlash: true } });
+const app = Fastify(routing({ caseSensitive: false, ignoreTrailingSlash: true }));
 const search = { name: "search", by: (request) => ({ user: request.headers["x-user"] }), headers: true };
 
 app.get("/search", { onRequest: rateLimit(tollgate, search) }, async () => ({ found: 1 }));
