@@ -12,7 +12,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.springframework.beans.factory.BeanFactory;
@@ -85,14 +84,12 @@ public final class DefaultRateLimitKeyResolver implements RateLimitKeyResolver {
                 new Site(context.getMethod(), context.getTargetClass(), annotation.key()),
                 site -> AnnotationExpression.parse("key", site.text(), site.method(), site.targetClass()));
         List<Object> values = expression.values(context, beans);
-        Object first = values.get(0) instanceof Optional<?> optional ? optional.orElse(null) : values.get(0);
-        if (expression.isSingle() && first instanceof Map<?, ?> map) {
+        if (expression.isSingle() && values.get(0) instanceof Map<?, ?> map) {
             return KeyAttributes.checked(expression.place(), map);
         }
         StringBuilder key = new StringBuilder();
         for (Object value : values) {
-            Object present = value instanceof Optional<?> optional ? optional.orElse(null) : value;
-            key.append(KeyAttributes.text(expression.place(), present));
+            key.append(KeyAttributes.text(expression.place(), value));
         }
         String scope = inCall ? scopeOf(annotation).name().toLowerCase(Locale.ROOT) + ":" : "";
         return Map.of("key", scope + key);

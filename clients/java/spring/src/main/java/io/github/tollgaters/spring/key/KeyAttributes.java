@@ -47,7 +47,8 @@ public final class KeyAttributes {
         return checked;
     }
 
-    private static Object value(String place, String name, Object value) {
+    private static Object value(String place, String name, Object given) {
+        Object value = present(given);
         if (value instanceof Boolean) {
             return value;
         }
@@ -68,11 +69,12 @@ public final class KeyAttributes {
      * Returns the text of a value that is a key, or a part of one.
      *
      * @param place where the value comes from, for errors
-     * @param value a text, number, boolean, constant, UUID, or another value with a text of its own
+     * @param given a text, number, boolean, constant, UUID, another value with a text of its own, or an Optional of one
      * @return the text, not empty
      * @throws IllegalStateException if the value is missing, empty or a list, or if its type has no text of its own
      */
-    public static String text(String place, Object value) {
+    public static String text(String place, Object given) {
+        Object value = present(given);
         if (value == null) {
             throw new IllegalStateException(place + ": the key of a call is null");
         }
@@ -85,6 +87,10 @@ public final class KeyAttributes {
             throw new IllegalStateException(place + ": the key of a call is empty");
         }
         return text;
+    }
+
+    private static Object present(Object value) {
+        return value instanceof Optional<?> optional ? optional.orElse(null) : value;
     }
 
     /** The text of other objects may be that of the class Object, which differs in each process. */
@@ -127,12 +133,17 @@ public final class KeyAttributes {
     private static String digest(String text) {
         try {
             // A text that is no Unicode has no UTF-8; two of them must not have the same digest.
-            byte[] bytes =
-                    utf8(text).map(KeyAttributes::bytes).orElseGet(() -> text.getBytes(StandardCharsets.UTF_16BE));
+            byte[] bytes = utf8(text).map(KeyAttributes::bytes).orElseGet(() -> units(text));
             return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes));
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException("every Java has SHA-256", e);
         }
+    }
+
+    private static byte[] units(String text) {
+        ByteBuffer units = ByteBuffer.allocate(text.length() * Character.BYTES);
+        units.asCharBuffer().put(text);
+        return units.array();
     }
 
     private static byte[] bytes(ByteBuffer buffer) {

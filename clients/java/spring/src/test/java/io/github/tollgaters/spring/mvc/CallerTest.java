@@ -1,0 +1,165 @@
+package io.github.tollgaters.spring.mvc;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.tollgaters.spring.annotation.RateLimit;
+import jakarta.servlet.Filter;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletRequestWrapper;
+import java.security.Principal;
+import java.util.List;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.SpringBootConfiguration;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Import;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.PathVariable;
+import org.springframework.web.bind.annotation.RestController;
+
+/** Scopes and expressions see the caller of a request in a real Tomcat. */
+class CallerTest {
+
+    private static final Servers SERVERS = new Servers();
+    private static App app;
+
+    @BeforeAll
+    static void start() {
+        String url = SERVERS.policies(
+                        """
+                        policies:
+                          - { name: search, match: { action: search }, key: [ip], quotas: [1/1d] }
+                          - { name: items, match: { action: items }, key: [key], quotas: [1/1d] }
+                        """,
+                        "--caller-quotas")
+                .url();
+        app = new App(Shop.class, url, "server.forward-headers-strategy=native");
+    }
+
+    @AfterAll
+    static void stop() {
+        app.close();
+        SERVERS.close();
+    }
+
+    @Test
+    void the_scope_ip_counts_each_address_by_itself() {
+        assertEquals(List.of(200, 429), app.statuses(2, "/ip", "X-Forwarded-For", "203.0.113.1"));
+        assertEquals(List.of(200, 429), app.statuses(2, "/ip", "X-Forwarded-For", "203.0.113.2"));
+    }
+
+    @Test
+    void policies_see_the_address_by_default() {
+        assertEquals(List.of(200, 429), app.statuses(2, "/search", "X-Forwarded-For", "203.0.113.1"));
+        assertEquals(List.of(200, 429), app.statuses(2, "/search", "X-Forwarded-For", "203.0.113.2"));
+    }
+
+    @Test
+    void addresses_of_one_network_of_ipv6_count_together() {
+        assertEquals(List.of(200), app.statuses(1, "/search", "X-Forwarded-For", "2001:db8::1"));
+        assertEquals(List.of(429), app.statuses(1, "/search", "X-Forwarded-For", "2001:db8::2"));
+        assertEquals(List.of(200), app.statuses(1, "/search", "X-Forwarded-For", "2001:db8:0:1::1"));
+    }
+
+    @Test
+    void the_scope_user_counts_each_principal_and_fails_without_one() {
+        assertEquals(List.of(200, 429), app.statuses(2, "/user", "X-User", "alice"));
+        assertEquals(List.of(200, 429), app.statuses(2, "/user", "X-User", "bob"));
+        assertEquals(List.of(500), app.statuses(1, "/user"));
+    }
+
+    @Test
+    void an_expression_sees_arguments_and_the_request() {
+        assertEquals(List.of(200, 429), app.statuses(2, "/items/1"));
+        assertEquals(List.of(200, 429), app.statuses(2, "/items/2"));
+        assertEquals(List.of(200, 429), app.statuses(2, "/tenant", "X-Tenant", "acme"));
+        assertEquals(List.of(200), app.statuses(1, "/tenant", "X-Tenant", "other"));
+        assertEquals(List.of(500), app.statuses(1, "/tenant"));
+    }
+
+    @Test
+    void a_cost_takes_as_many_units() {
+        assertEquals(List.of(200), app.statuses(1, "/bulk?rows=6"));
+        assertEquals(List.of(429), app.statuses(1, "/bulk?rows=5"));
+        assertEquals(List.of(200), app.statuses(1, "/bulk?rows=4"));
+        assertEquals(List.of(500), app.statuses(1, "/bulk?rows=-1"));
+    }
+
+    @Test
+    void a_scope_of_callers_outside_of_a_request_fails() {
+        Controller controller = app.context().getBean(Controller.class);
+        IllegalStateException error = assertThrows(IllegalStateException.class, controller::ip);
+        assertTrue(error.getMessage().contains("needs a web request"), error.getMessage());
+    }
+
+    @SpringBootConfiguration
+    @EnableAutoConfiguration
+    @Import(Controller.class)
+    static class Shop {
+        @Bean
+        Filter users() {
+            return (request, response, chain) -> {
+                HttpServletRequest http = (HttpServletRequest) request;
+                String user = http.getHeader("X-User");
+                chain.doFilter(user == null ? request : new Authenticated(http, () -> user), response);
+            };
+        }
+    }
+
+    private static final class Authenticated extends HttpServletRequestWrapper {
+        private final Principal principal;
+
+        Authenticated(HttpServletRequest request, Principal principal) {
+            super(request);
+            this.principal = principal;
+        }
+
+        @Override
+        public Principal getUserPrincipal() {
+            return principal;
+        }
+    }
+
+    @RestController
+    static class Controller {
+        @RateLimit(scope = "IP", quotas = "1/1d")
+        @GetMapping("/ip")
+        public String ip() {
+            return "ok";
+        }
+
+        @RateLimit(scope = "USER", quotas = "1/1d")
+        @GetMapping("/user")
+        public String user() {
+            return "ok";
+        }
+
+        @RateLimit("search")
+        @GetMapping("/search")
+        public String search() {
+            return "ok";
+        }
+
+        @RateLimit(name = "items", key = "#{#id}")
+        @GetMapping("/items/{id}")
+        public String item(@PathVariable("id") int id) {
+            return "ok";
+        }
+
+        @RateLimit(quotas = "1/1d", key = "#{#request.getHeader('X-Tenant')}")
+        @GetMapping("/tenant")
+        public String tenant() {
+            return "ok";
+        }
+
+        @RateLimit(quotas = "10/1d", cost = "#{#rows}")
+        @GetMapping("/bulk")
+        public String bulk(int rows) {
+            return "ok";
+        }
+    }
+}
