@@ -6,6 +6,7 @@ import io.github.tollgaters.spring.config.ProblemBody;
 import io.github.tollgaters.spring.config.TollgateProperties;
 import io.github.tollgaters.spring.config.UserLimit;
 import io.github.tollgaters.spring.core.RateLimitCall;
+import io.github.tollgaters.spring.key.KeyAttributes;
 import io.github.tollgaters.spring.model.RateLimitDecision;
 import io.github.tollgaters.spring.model.RateLimitPolicy;
 import io.github.tollgaters.spring.model.RateLimitScope;
@@ -27,6 +28,7 @@ public final class UrlFilter {
     private static final String ADDRESS = "ip";
     private static final String COST = "must be a whole number from 0 to 4294967295";
 
+    private final String property;
     private final String name;
     private final UrlPattern pattern;
     private final List<String> methods;
@@ -40,6 +42,7 @@ public final class UrlFilter {
     private final Function<FilterRequest, EvaluationContext> contexts;
 
     private UrlFilter(Parts parts, Function<FilterRequest, EvaluationContext> contexts) {
+        this.property = parts.property;
         this.name = parts.name;
         this.pattern = parts.pattern;
         this.methods = parts.methods;
@@ -53,8 +56,8 @@ public final class UrlFilter {
         this.contexts = contexts;
     }
 
-    private record Parts(String name, UrlPattern pattern, List<String> methods, RateLimitPolicy policy,
-            Map<String, FilterExpression> attributes, FilterExpression cost, FilterExpression condition,
+    private record Parts(String property, String name, UrlPattern pattern, List<String> methods,
+            RateLimitPolicy policy, Map<String, FilterExpression> attributes, FilterExpression cost, FilterExpression condition,
             boolean headers, ProblemBody problem, boolean isOfUsers) {
     }
 
@@ -90,8 +93,8 @@ public final class UrlFilter {
                 : RateLimitPolicy.ofQuotas(filter.quotas(), scope);
         boolean headers = filter.headers() != null ? filter.headers() : all.includeHttpHeaders();
         UrlPattern pattern = UrlPattern.parse(filter.url(), property + ".url");
-        return new UrlFilter(new Parts(filter.effectiveName(), pattern, filter.methods(), policy, attributes, cost,
-                condition, headers, all.problem(), false), contexts);
+        return new UrlFilter(new Parts(property, filter.effectiveName(), pattern, filter.methods(), policy, attributes,
+                cost, condition, headers, all.problem(), false), contexts);
     }
 
     /** Makes the filter of the RLaaS Users Service, for every path. */
@@ -101,8 +104,8 @@ public final class UrlFilter {
         Map<String, FilterExpression> attributes = Map.of(UserLimit.PARAMETER,
                 FilterExpression.parse("#{params['" + UserLimit.PARAMETER + "']}", property));
         RateLimitPolicy policy = RateLimitPolicy.ofQuotas(List.of(limit.quota()), RateLimitScope.USER);
-        return new UrlFilter(new Parts(UserLimit.NAME, UrlPattern.parse("/**", property), List.of(), policy, attributes,
-                FilterExpression.parse("1", property), null, all.includeHttpHeaders(), all.problem(), true), contexts);
+        return new UrlFilter(new Parts(property, UserLimit.NAME, UrlPattern.parse("/**", property), List.of(), policy,
+                attributes, FilterExpression.parse("1", property), null, all.includeHttpHeaders(), all.problem(), true), contexts);
     }
 
     /**
@@ -148,21 +151,21 @@ public final class UrlFilter {
      *
      * @param request a request that the filter matches
      * @return the question; empty if the condition is false
-     * @throws FilterException if an expression fails or has no value: the request is not admitted
+     * @throws IllegalStateException if an expression fails or has no value: the request is not admitted
      */
     public Optional<RateLimitCall> call(FilterRequest request) {
         EvaluationContext context = contexts.apply(request);
         if (condition != null && !isTrue(condition.evaluate(context))) {
             return Optional.empty();
         }
-        Map<String, Object> values = new TreeMap<>();
+        Map<String, Object> values = new LinkedHashMap<>();
         if (attributes.isEmpty()) {
-            values.put(ADDRESS, AttributeValues.address(request.address(), "the client's address, as the server gives it,"));
+            values.put(ADDRESS, request.address());
         }
-        attributes.forEach((attribute, expression) -> values.put(attribute,
-                AttributeValues.sendable(expression.evaluate(context), attribute, expression.property())));
+        attributes.forEach((attribute, expression) -> values.put(attribute, expression.evaluate(context)));
         long units = costOf(cost.evaluate(context), cost.property());
-        return Optional.of(new RateLimitCall(Optional.of(name), keyOf(values), values, policy, units,
+        Map<String, Object> checked = KeyAttributes.checked(property, values);
+        return Optional.of(new RateLimitCall(Optional.of(name), keyOf(checked), checked, policy, units,
                 Optional.ofNullable(request.header("traceparent")), Optional.ofNullable(request.header("tracestate"))));
     }
 
@@ -234,7 +237,7 @@ public final class UrlFilter {
 
     /** Returns the attributes as one text, for limiters that take no more than a key. */
     private String keyOf(Map<String, Object> values) {
-        return name + "?" + values.entrySet().stream()
+        return name + "?" + new TreeMap<>(values).entrySet().stream()
                 .map(entry -> encoded(entry.getKey()) + "=" + encoded(entry.getValue()))
                 .collect(Collectors.joining("&"));
     }
