@@ -57,7 +57,7 @@ final class HttpTransport implements Transport {
             throw interrupted();
         }
         long end = System.nanoTime() + timeout.toNanos();
-        byte[] bytes = bytesOf(request);
+        byte[] bytes = bytesOf(address, request);
         Connection connection = idleConnection();
         if (connection == null) {
             connection = connect(end);
@@ -103,7 +103,7 @@ final class HttpTransport implements Transport {
         return failed.getMessage() == null ? failed.getClass().getSimpleName() : failed.getMessage();
     }
 
-    private byte[] bytesOf(Request request) {
+    static byte[] bytesOf(Address address, Request request) {
         StringBuilder head = new StringBuilder(256);
         head.append("POST ").append(request.path()).append(" HTTP/1.1\r\nHost: ").append(address.authority()).append("\r\n");
         request.headers().forEach((name, value) -> head.append(name).append(": ").append(value).append("\r\n"));

@@ -150,8 +150,12 @@ public final class TollgateBuilder {
         Settings settings = new Settings(address.toString(), checkedToken(), timeout, onFailure, Map.copyOf(names),
                 maxConnections, logger);
         Background background = new Background(maxConnections);
-        Transport used = transport == null ? new HttpTransport(address, tlsFor(address), background) : transport;
-        return new Client(settings, used, background);
+        if (transport != null) {
+            return new Client(settings, transport, background);
+        }
+        SSLContext tls = tlsFor(address);
+        WarmUp.run(address, tls);
+        return new Client(settings, new HttpTransport(address, tls, background), background);
     }
 
     private SSLContext tlsFor(Address address) {

@@ -2,6 +2,7 @@ package io.github.tollgaters.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -138,24 +139,47 @@ class WireTest {
 
     @Test
     void aCallThatWaitedForAConnectionEndsWithinItsOwnTimeout() throws Exception {
-        // The first call has the one connection for 300 of the 400 ms of the second, which is then left without an answer.
+        // The first call has the one connection for a part of the time of the second, which is then left without an answer.
         ScriptedServer.Play play = (socket, request) -> {
             if (request == 0) {
-                Thread.sleep(300);
+                Thread.sleep(1_500);
                 ScriptedServer.send(socket, ScriptedServer.ADMITTED);
             } else {
                 Thread.sleep(60_000);
             }
         };
         try (ScriptedServer server = new ScriptedServer(play);
-                Tollgate tollgate = builder(server).maxConnections(1).timeout(Duration.ofMillis(400)).build()) {
+                Tollgate tollgate = builder(server).maxConnections(1).timeout(Duration.ofSeconds(2)).build()) {
             CompletableFuture<Decision> first = tollgate.checkAsync(REQUEST);
             long start = System.nanoTime();
             CompletableFuture<Decision> second = tollgate.checkAsync(REQUEST);
             assertEquals(Optional.of(FailureKind.TIMEOUT), second.get().failure());
             long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
-            assertTrue(took >= 390 && took < 650, "took " + took + " ms");
+            assertTrue(took >= 1_990 && took < 3_200, "took " + took + " ms");
             assertTrue(first.get().failure().isEmpty());
+        }
+    }
+
+    @Test
+    void aShorterTimeoutOnAKeptConnectionIsKept() throws Exception {
+        ScriptedServer.Play play = (socket, request) -> {
+            if (request > 0) {
+                Thread.sleep(60_000);
+            }
+            ScriptedServer.send(socket, ScriptedServer.ADMITTED);
+        };
+        Background background = new Background(4);
+        try (ScriptedServer server = new ScriptedServer(play)) {
+            HttpTransport transport = new HttpTransport(Address.parse(server.url(), "url"), null, background);
+            Transport.Request request = new Transport.Request("/v1/check", Map.of(), new byte[0]);
+            transport.send(request, Duration.ofSeconds(10));
+            long start = System.nanoTime();
+            CallFailure failure = assertThrows(CallFailure.class, () -> transport.send(request, Duration.ofMillis(200)));
+            assertEquals(FailureKind.TIMEOUT, failure.kind());
+            assertTrue(System.nanoTime() - start < TimeUnit.SECONDS.toNanos(5));
+            transport.close();
+        } finally {
+            background.close();
         }
     }
 
