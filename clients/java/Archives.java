@@ -1,7 +1,7 @@
 // java clients/java/Archives.java BUILD
 //
-// Looks into the archives that `mvn package` has left in BUILD/ARTIFACT/target: whether they have what a user needs, and
-// nothing else.
+// Looks into the archives that `mvn package` has left in BUILD/ARTIFACT/target: whether they have what a user needs,
+// and nothing else.
 
 import java.io.IOException;
 import java.io.UncheckedIOException;

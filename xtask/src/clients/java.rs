@@ -32,6 +32,14 @@ pub(super) fn drivers() -> Result<Vec<ClientProgram>> {
     Ok(vec![("java", java.clone()), ("java with futures", java.argument("async"))])
 }
 
+/// Builds the apps of the proofs, and returns their class path.
+pub(super) fn apps() -> Result<String> {
+    require()?;
+    let build = maven("compile --activate-profiles proofs --projects apps --also-make")?;
+    build.arguments(class_path_list()?).run()?;
+    class_path("tollgate-apps", &["classes"])
+}
+
 /// Builds and tests everything with the oldest versions, and tests the same classes with newer ones.
 pub(super) fn suite() -> Result<Vec<CommandLine>> {
     let runs_all = std::env::var_os(ALL_SUITES).is_some();

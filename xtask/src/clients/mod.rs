@@ -70,6 +70,11 @@ pub(crate) fn javascript_apps() -> Result<PathBuf> {
     javascript::apps()
 }
 
+/// Returns the class path of the apps for Java. Builds them.
+pub(crate) fn java_apps() -> Result<String> {
+    java::apps()
+}
+
 /// Installs what the client programs need, and what the suites need that will run.
 pub(crate) fn install() -> Result<CheckOutcome> {
     for package in &PACKAGES {

@@ -4,7 +4,7 @@
 //! environment. It answers `/limited` under the limit of the service, `/free` without one, `/bare` after a plain request
 //! to the service, `/usual` under the framework's usual limiter on the same Redis, `/adapter` under a limiter of others
 //! that counts the limit an hour in the service, and `/failures` with the client's counts. The plain request is made by the
-//! HTTP library of the client.
+//! HTTP library of the client, or by `java.net.http`, because the client for Java has none.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::command::CommandLine;
 use crate::service::{KilledProcess, free_address, until};
+use crate::stopwatch::Stopwatch;
 
 use super::connection::AppConnection;
 use super::frameworks::AppServer;
@@ -29,7 +30,7 @@ pub(super) struct PreparedApp {
 }
 
 impl PreparedApp {
-    /// Starts two processes that ask the service at this address, and waits until they answer.
+    /// Starts two processes that ask the service at this address, waits until they answer, and warms them up.
     pub(super) fn start(
         &self,
         service: SocketAddr,
@@ -58,13 +59,21 @@ impl PreparedApp {
             ensure!(!has_ended, "an app ended by itself, see {}: {line}", self.log.display());
             processes.push(process);
         }
-        Ok(RunningApp { addresses, _processes: processes })
+        let warm_up = self.server.warm_up();
+        for address in addresses {
+            let (mut connection, watch) = (AppConnection::new(address), Stopwatch::start());
+            while watch.elapsed() < warm_up {
+                connection.get("/limited", "warm-up")?;
+            }
+        }
+        Ok(RunningApp { addresses, warm_up, _processes: processes })
     }
 }
 
 /// Two processes of an app on free ports, which end on drop.
 pub(super) struct RunningApp {
     pub(super) addresses: [SocketAddr; 2],
+    pub(super) warm_up: Duration,
     _processes: Vec<KilledProcess>,
 }
 

@@ -35,9 +35,11 @@ pub(super) enum AppServer {
     Go(&'static str),
     /// This module of JavaScript.
     Node(&'static str),
+    /// This class.
+    Java(&'static str),
 }
 
-pub(super) const FRAMEWORKS: [Framework; 9] = [
+pub(super) const FRAMEWORKS: [Framework; 11] = [
     Framework {
         name: "fastapi",
         server: AppServer::Uvicorn("fastapi_app:app"),
@@ -87,6 +89,18 @@ pub(super) const FRAMEWORKS: [Framework; 9] = [
         usual: "@nestjs/throttler",
         adapter: Some("@nestjs/throttler"),
     },
+    Framework {
+        name: "spring-mvc",
+        server: AppServer::Java("MvcApp"),
+        usual: "bucket4j's starter",
+        adapter: None,
+    },
+    Framework {
+        name: "spring-filter",
+        server: AppServer::Java("FilterApp"),
+        usual: "bucket4j's starter",
+        adapter: None,
+    },
 ];
 
 impl Framework {
@@ -102,6 +116,10 @@ impl Framework {
                 .arguments(["--log-level", "warning"]),
             AppServer::Go(app) => program(&build_go(app, folder)?),
             AppServer::Node(app) => command("node").argument(clients::javascript_apps()?.join(app)),
+            AppServer::Java(app) => {
+                let class = format!("io.github.tollgaters.apps.{app}");
+                command("java -cp").arguments([clients::java_apps()?, class])
+            }
         };
         let log = folder.join(format!("{}.log", short_name(self.name)));
         Ok(PreparedApp { server: self.server, line, log })
@@ -114,7 +132,15 @@ impl AppServer {
         match self {
             Self::Uvicorn(_) => vec!["--port".to_owned(), address.port().to_string()],
             Self::Gunicorn(_) => vec!["--bind".to_owned(), address.to_string()],
-            Self::Go(_) | Self::Node(_) => Vec::new(),
+            Self::Go(_) | Self::Node(_) | Self::Java(_) => Vec::new(),
+        }
+    }
+
+    /// How long an app is loaded before anything is judged or measured: a JVM compiles what runs often.
+    pub(super) fn warm_up(self) -> Duration {
+        match self {
+            Self::Java(_) => Duration::from_secs(5),
+            Self::Uvicorn(_) | Self::Gunicorn(_) | Self::Go(_) | Self::Node(_) => Duration::ZERO,
         }
     }
 }

@@ -68,7 +68,12 @@ struct PathRound {
 /// The paths take turns, so that a disturbance affects all of them. Only the first process of the app is asked.
 pub(super) fn measure(app: &RunningApp, framework: &Framework, effort: Effort) -> Result<LatencyResult> {
     let paths = if framework.adapter.is_some() { &PATHS[..] } else { &PATHS[..PATHS.len() - 1] };
+    let watch = Stopwatch::start();
     in_turn(app, paths, WARM_UP)?;
+    while watch.elapsed() < app.warm_up {
+        paths.iter().try_for_each(|path| many_connections(app, path).map(drop))?;
+        in_turn(app, paths, WARM_UP)?;
+    }
     let mut rounds = Vec::new();
     for _ in 0..effort.rounds {
         let times = in_turn(app, paths, effort.requests)?;
