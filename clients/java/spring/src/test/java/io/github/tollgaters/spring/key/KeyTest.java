@@ -164,7 +164,7 @@ class KeyTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"localhost", "1.2.3", "1.2.3.256", "01.2.3.4", "1.2.3.4.", "::g", "1:2", "unknown", "[::1]"})
+    @ValueSource(strings = {"localhost", "1.2.3", "1.2.3.256", "01.2.3.4", "1.2.3.4.", "::g", "1:2", "x", "[::1]"})
     void what_is_no_address_is_an_error(String address) {
         assertThatThrownBy(() -> KeyAttributes.checked("here", Map.of("ip", address)))
                 .isInstanceOf(IllegalStateException.class);

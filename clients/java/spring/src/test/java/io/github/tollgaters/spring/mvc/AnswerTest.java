@@ -4,8 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.github.tollgaters.spring.annotation.RateLimit;
 import io.github.tollgaters.spring.exception.RateLimitExceededException;
 import io.github.tollgaters.spring.exception.RateLimiterBackendException;
@@ -13,6 +11,7 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.net.http.HttpResponse;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -24,6 +23,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.json.JsonParser;
+import org.springframework.boot.json.JsonParserFactory;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
 import org.springframework.http.ResponseEntity;
@@ -41,7 +42,7 @@ import org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBo
 /** How web requests are answered: denials, outages, and the headers of both. */
 class AnswerTest {
 
-    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final JsonParser JSON = JsonParserFactory.getJsonParser();
     private static final Servers SERVERS = new Servers();
     private static String service;
     private static App app;
@@ -70,7 +71,7 @@ class AnswerTest {
     }
 
     @Test
-    void a_denial_is_a_problem_with_the_time_to_wait() throws Exception {
+    void a_denial_is_a_problem_with_the_time_to_wait() {
         HttpResponse<String> admitted = app.get("/search");
         assertEquals(200, admitted.statusCode());
         assertEquals(List.of("0"), admitted.headers().allValues("X-RateLimit-Remaining"));
@@ -84,20 +85,20 @@ class AnswerTest {
         assertEquals(List.of("0"), denied.headers().allValues("X-RateLimit-Remaining"));
         List<String> retryAfter = denied.headers().allValues("Retry-After");
         assertEquals(1, retryAfter.size());
-        JsonNode problem = JSON.readTree(denied.body());
-        assertEquals("https://iana.org/assignments/http-problem-types#quota-exceeded", problem.get("type").asText());
-        assertEquals("Quota exceeded", problem.get("title").asText());
-        assertEquals(429, problem.get("status").asInt());
-        assertEquals("retry in " + retryAfter.get(0) + " s", problem.get("detail").asText());
-        assertEquals("[\"search\"]", problem.get("violated-policies").toString());
+        Map<String, Object> problem = JSON.parseMap(denied.body());
+        assertEquals("https://iana.org/assignments/http-problem-types#quota-exceeded", problem.get("type"));
+        assertEquals("Quota exceeded", problem.get("title"));
+        assertEquals(429, problem.get("status"));
+        assertEquals("retry in " + retryAfter.get(0) + " s", problem.get("detail"));
+        assertEquals(List.of("search"), problem.get("violated-policies"));
     }
 
     @Test
-    void the_status_of_the_policy_is_that_of_the_answer() throws Exception {
+    void the_status_of_the_policy_is_that_of_the_answer() {
         assertEquals(200, app.status("/hidden"));
         HttpResponse<String> denied = app.get("/hidden");
         assertEquals(404, denied.statusCode());
-        assertEquals(404, JSON.readTree(denied.body()).get("status").asInt());
+        assertEquals(404, JSON.parseMap(denied.body()).get("status"));
     }
 
     @Test
@@ -120,23 +121,23 @@ class AnswerTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"/future", "/callable", "/stream"})
-    void an_asynchronous_result_is_checked_before_its_method(String path) throws Exception {
+    void an_asynchronous_result_is_checked_before_its_method(String path) {
         int before = Later.CALLS.get();
         assertEquals(200, app.status(path));
         HttpResponse<String> denied = app.get(path);
         assertEquals(429, denied.statusCode());
-        assertEquals("Quota exceeded", JSON.readTree(denied.body()).get("title").asText());
+        assertEquals("Quota exceeded", JSON.parseMap(denied.body()).get("title"));
         assertEquals(before + 1, Later.CALLS.get());
     }
 
     @Test
-    void a_function_of_a_router_gets_the_same_answer() throws Exception {
+    void a_function_of_a_router_gets_the_same_answer() {
         assertEquals(200, app.status("/function"));
         HttpResponse<String> denied = app.get("/function");
         assertEquals(429, denied.statusCode());
         assertEquals("application/problem+json", denied.headers().firstValue("Content-Type").orElseThrow());
         assertEquals(List.of("no-store"), denied.headers().allValues("Cache-Control"));
-        assertEquals("Quota exceeded", JSON.readTree(denied.body()).get("title").asText());
+        assertEquals("Quota exceeded", JSON.parseMap(denied.body()).get("title"));
     }
 
     @Test
@@ -148,18 +149,18 @@ class AnswerTest {
     }
 
     @Test
-    void the_body_of_the_starter_has_no_key() throws Exception {
+    void the_body_of_the_starter_has_no_key() {
         try (App starter = new App(Shop.class, service, "tollgate.problem=starter")) {
             starter.status("/starter");
             HttpResponse<String> denied = starter.get("/starter");
             assertEquals(429, denied.statusCode());
-            JsonNode problem = JSON.readTree(denied.body());
-            assertEquals("Rate limit exceeded", problem.get("title").asText());
-            assertEquals("starter", problem.get("name").asText());
-            assertEquals(1, problem.get("limit").asInt());
-            assertEquals(86_400, problem.get("windowSeconds").asInt());
-            assertTrue(problem.get("retryAfterSeconds").asInt() > 0);
-            assertTrue(problem.hasNonNull("timestamp") && problem.hasNonNull("detail"));
+            Map<String, Object> problem = JSON.parseMap(denied.body());
+            assertEquals("Rate limit exceeded", problem.get("title"));
+            assertEquals("starter", problem.get("name"));
+            assertEquals(1, problem.get("limit"));
+            assertEquals(86_400, problem.get("windowSeconds"));
+            assertTrue((Integer) problem.get("retryAfterSeconds") > 0);
+            assertTrue(problem.get("timestamp") instanceof String && problem.get("detail") instanceof String);
             assertFalse(denied.body().contains("secret-key"), denied.body());
         }
     }
@@ -177,7 +178,7 @@ class AnswerTest {
     }
 
     @Test
-    void without_a_service_calls_are_admitted_or_answered_503() throws Exception {
+    void without_a_service_calls_are_admitted_or_answered_503() {
         Servers.Service other = SERVERS.service("--limit", "5/1d", "--caller-quotas");
         try (App open = new App(Shop.class, other.url(), "tollgate.closed-names=login");
                 App closed = new App(Shop.class, other.url(), "tollgate.fail-open=false")) {
@@ -186,7 +187,7 @@ class AnswerTest {
             assertEquals(503, open.status("/login"));
             HttpResponse<String> refused = closed.get("/callable");
             assertEquals(503, refused.statusCode());
-            assertEquals("Rate limiter unavailable", JSON.readTree(refused.body()).get("title").asText());
+            assertEquals("Rate limiter unavailable", JSON.parseMap(refused.body()).get("title"));
             assertTrue(refused.headers().firstValue("Retry-After").isEmpty());
             assertEquals(List.of("no-store"), refused.headers().allValues("Cache-Control"));
             assertEquals(503, closed.status("/function"));
