@@ -1,4 +1,5 @@
 /** A client without a service, for unit tests of an app. */
+import type { Fields } from "./answer.js";
 import { checkOptions, checkUnits, type Attributes } from "./arguments.js";
 import { Failure, type FailureKind } from "./failure.js";
 import { Tollgate, type TollgateOptions } from "./tollgate.js";
@@ -31,7 +32,7 @@ export interface Denial {
 
 interface Rule {
   left: number;
-  answer(): Reply;
+  answer(request: Fields): Reply;
 }
 
 /**
@@ -66,8 +67,12 @@ export class FakeTollgate extends Tollgate {
   deny(name: string, denial: Denial = {}): void {
     checkOptions(denial, ["times", "reason", "status", "retryAfterMs", "limit", "used"]);
     const { times, reason = "quota_exceeded", status = 429, retryAfterMs, limit, used } = denial;
-    const body = JSON.stringify({ allowed: false, source: "store", reason, retry_after_ms: retryAfterMs, limit, used });
-    this.#script.add(name, times, () => ({ status, headers: [], body }));
+    const figures = { source: "store", retry_after_ms: retryAfterMs, limit, used };
+    this.#script.add(name, times, ({ policy, window, block }) => {
+      if (policy === undefined) return reply({ allowed: false, reason, ...figures }, status);
+      const blocked = block === undefined ? {} : { blocked: true, block_after_ms: retryAfterMs };
+      return reply({ ...(window === undefined ? { allowed: false } : {}), ...blocked, ...figures });
+    });
   }
 
   /** Leaves calls under a name without an answer: the next `times`, or all. The client then answers by itself. */
@@ -97,7 +102,7 @@ class Script implements Transport {
   readonly calls: Call[] = [];
   readonly #rules = new Map<string, Rule[]>();
 
-  add(name: string, times: number | undefined, answer: () => Reply): void {
+  add(name: string, times: number | undefined, answer: (request: Fields) => Reply): void {
     const left = times === undefined ? Infinity : checkUnits(times, "times", 1);
     this.#rules.set(name, [...(this.#rules.get(name) ?? []), { left, answer }]);
   }
@@ -107,7 +112,8 @@ class Script implements Transport {
   }
 
   async send(path: string, _headers: Record<string, string>, text: string): Promise<Reply> {
-    const { attributes, policy, cost = 1, window } = JSON.parse(text);
+    const request = JSON.parse(text);
+    const { attributes, policy, cost = 1, window } = request;
     const operation = path.slice("/v1/".length) as Call["operation"];
     if (operation === "renew" || operation === "settle") {
       this.calls.push(operation === "settle" ? { operation, cost } : { operation });
@@ -119,7 +125,7 @@ class Script implements Transport {
     const rule = this.#rules.get(name)?.find(({ left }) => left > 0);
     if (rule !== undefined) {
       rule.left -= 1;
-      return rule.answer();
+      return rule.answer(request);
     }
     const hold = operation === "reserve" ? { hold: `hold-${this.calls.length}`, expires_after_ms: 60_000 } : {};
     return reply({ ...(window === undefined ? { allowed: true } : {}), source: "store", ...hold });
@@ -130,6 +136,6 @@ class Script implements Transport {
   }
 }
 
-function reply(body: object): Reply {
-  return { status: 200, headers: [], body: JSON.stringify(body) };
+function reply(body: object, status = 200): Reply {
+  return { status, headers: [], body: JSON.stringify(body) };
 }

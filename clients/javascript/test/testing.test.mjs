@@ -45,6 +45,18 @@ test("plays holds and counts", async () => {
   await assert.rejects(tollgate.check("search", { user: 5 }), TypeError);
 });
 
+test("denies counts as the service does", async () => {
+  const tollgate = new FakeTollgate();
+  tollgate.deny("api", { used: 6, limit: 5, retryAfterMs: 1_500 });
+  assert.deepEqual(await tollgate.count("api", { key: "a" }, { quotas: ["5/1m"] }), {
+    allowed: false, limit: 5, used: 6, retryAfterMs: 1_500, source: "store",
+  });
+  assert.deepEqual(await tollgate.count("api", { key: "a" }, { window: "1m" }), { limit: 5, used: 6, retryAfterMs: 1_500, source: "store" });
+  const blocked = await tollgate.count("api", { key: "a" }, { quotas: ["5/1m@first_hit"], block: "1m" });
+  assert.deepEqual([blocked.allowed, blocked.blocked, blocked.blockAfterMs], [false, true, 1_500]);
+  assert.deepEqual(tollgate.failures(), {});
+});
+
 test("a wait for 0 ms ends too", async () => {
   const tollgate = new FakeTollgate();
   tollgate.deny("crm", { retryAfterMs: 0 });
