@@ -18,13 +18,15 @@ use crate::service::{KilledProcess, free_address, until};
 use crate::stopwatch::Stopwatch;
 
 use super::connection::AppConnection;
-use super::frameworks::AppServer;
 
 /// An app that can be started.
 pub(super) struct PreparedApp {
-    pub(super) server: AppServer,
     /// The command without its address.
     pub(super) line: CommandLine,
+    /// Returns the arguments that name its address, if it does not read that from its environment.
+    pub(super) address_arguments: fn(SocketAddr) -> Vec<String>,
+    /// How long it is loaded before anything is judged or measured.
+    pub(super) warm_up: Duration,
     /// What the app writes goes to the end of this file.
     pub(super) log: PathBuf,
 }
@@ -44,7 +46,7 @@ impl PreparedApp {
             let line = self
                 .line
                 .clone()
-                .arguments(self.server.address_arguments(address))
+                .arguments((self.address_arguments)(address))
                 .environment("LISTEN", address.to_string())
                 .environment("TOLLGATE_URL", format!("http://{service}"))
                 .environment("REDIS_URL", redis)
@@ -59,14 +61,13 @@ impl PreparedApp {
             ensure!(!has_ended, "an app ended by itself, see {}: {line}", self.log.display());
             processes.push(process);
         }
-        let warm_up = self.server.warm_up();
         for address in addresses {
             let (mut connection, watch) = (AppConnection::new(address), Stopwatch::start());
-            while watch.elapsed() < warm_up {
+            while watch.elapsed() < self.warm_up {
                 connection.get("/limited", "warm-up")?;
             }
         }
-        Ok(RunningApp { addresses, warm_up, _processes: processes })
+        Ok(RunningApp { addresses, warm_up: self.warm_up, _processes: processes })
     }
 }
 

@@ -14,6 +14,9 @@ use super::apps::PreparedApp;
 const PYTHON_APPS: &str = "clients/python/tests/proof";
 const GO_APPS: &str = "clients/go/internal/apps";
 
+/// A JVM compiles what runs often.
+const JVM_WARM_UP: Duration = Duration::from_secs(5);
+
 #[derive(Debug)]
 pub(super) struct Framework {
     pub(super) name: &'static str,
@@ -25,8 +28,8 @@ pub(super) struct Framework {
 }
 
 /// How an app runs.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum AppServer {
+#[derive(Debug)]
+enum AppServer {
     /// This module of Python, served by uvicorn.
     Uvicorn(&'static str),
     /// This module of Python, served by gunicorn with one process and many threads.
@@ -121,27 +124,19 @@ impl Framework {
                 command("java -cp").arguments([clients::java_apps()?, class])
             }
         };
+        let address_arguments = match self.server {
+            AppServer::Uvicorn(_) => {
+                |address: SocketAddr| vec!["--port".to_owned(), address.port().to_string()]
+            }
+            AppServer::Gunicorn(_) => |address: SocketAddr| vec!["--bind".to_owned(), address.to_string()],
+            AppServer::Go(_) | AppServer::Node(_) | AppServer::Java(_) => |_: SocketAddr| Vec::new(),
+        };
+        let warm_up = match self.server {
+            AppServer::Java(_) => JVM_WARM_UP,
+            _ => Duration::ZERO,
+        };
         let log = folder.join(format!("{}.log", short_name(self.name)));
-        Ok(PreparedApp { server: self.server, line, log })
-    }
-}
-
-impl AppServer {
-    /// Returns the arguments that name its address, for those that do not read it from their environment.
-    pub(super) fn address_arguments(self, address: SocketAddr) -> Vec<String> {
-        match self {
-            Self::Uvicorn(_) => vec!["--port".to_owned(), address.port().to_string()],
-            Self::Gunicorn(_) => vec!["--bind".to_owned(), address.to_string()],
-            Self::Go(_) | Self::Node(_) | Self::Java(_) => Vec::new(),
-        }
-    }
-
-    /// How long an app is loaded before anything is judged or measured: a JVM compiles what runs often.
-    pub(super) fn warm_up(self) -> Duration {
-        match self {
-            Self::Java(_) => Duration::from_secs(5),
-            Self::Uvicorn(_) | Self::Gunicorn(_) | Self::Go(_) | Self::Node(_) => Duration::ZERO,
-        }
+        Ok(PreparedApp { line, address_arguments, warm_up, log })
     }
 }
 
