@@ -6,11 +6,14 @@ import io.github.tollgaters.spring.reactive.ReactiveSupport;
 import io.github.tollgaters.spring.support.Places;
 import io.github.tollgaters.spring.web.WebCaller;
 import io.github.tollgaters.spring.web.WebCallerSource;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Supplier;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
+import org.springframework.aop.framework.Advised;
+import org.springframework.aop.framework.AopProxyUtils;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.util.function.SingletonSupplier;
 
@@ -37,6 +40,9 @@ final class RateLimitInterceptor implements MethodInterceptor {
     @Override
     public Object invoke(MethodInvocation invocation) throws Throwable {
         Object target = invocation.getThis();
+        if (isCheckedWithin(target)) {
+            return invocation.proceed();
+        }
         Class<?> targetClass = target == null
                 ? invocation.getMethod().getDeclaringClass()
                 : AopUtils.getTargetClass(target);
@@ -59,6 +65,16 @@ final class RateLimitInterceptor implements MethodInterceptor {
             throw e;
         }
         return invocation.proceed();
+    }
+
+    /** Two creators of proxies make a proxy around a proxy, and a call must count once. */
+    private boolean isCheckedWithin(Object target) {
+        for (Object inner = target; inner instanceof Advised advised; inner = AopProxyUtils.getSingletonTarget(inner)) {
+            if (Arrays.stream(advised.getAdvisors()).anyMatch(advisor -> advisor.getAdvice() == this)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /**

@@ -34,6 +34,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
     private final RateLimitAdvisor advisor;
     private final KeyResolvers keyResolvers;
     private final RateLimitSwitches switches;
+    private final Set<String> otherNames;
     private final Set<String> names = new TreeSet<>();
 
     /**
@@ -43,16 +44,19 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
      * @param advisor what intercepts them; null if the app has an interceptor of its own, which is not checked
      * @param keyResolvers the resolvers of keys
      * @param switches which limits are enforced
+     * @param otherNames the names of limits that no annotation has
      */
     public RateLimitStartCheck(
             ConfigurableListableBeanFactory beans,
             RateLimitAdvisor advisor,
             KeyResolvers keyResolvers,
-            RateLimitSwitches switches) {
+            RateLimitSwitches switches,
+            Set<String> otherNames) {
         this.beans = beans;
         this.advisor = advisor;
         this.keyResolvers = keyResolvers;
         this.switches = switches;
+        this.otherNames = Set.copyOf(otherNames);
     }
 
     @Override
@@ -74,10 +78,19 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
                 check(bean, ClassUtils.getUserClass(type), instance);
             }
         }
+        warnOfUnusedNames();
+    }
+
+    /** An app without annotations may have the names elsewhere, such as in the routes of a gateway. */
+    private void warnOfUnusedNames() {
+        if (names.isEmpty()) {
+            return;
+        }
         Set<String> unused = new TreeSet<>(switches.names());
         unused.removeAll(names);
+        unused.removeAll(otherNames);
         for (String name : unused) {
-            LOG.warn("tollgate.policies." + name + ": no @RateLimit has this name");
+            LOG.warn("tollgate.policies." + name + ": no @RateLimit and no filter of URLs has this name");
         }
     }
 

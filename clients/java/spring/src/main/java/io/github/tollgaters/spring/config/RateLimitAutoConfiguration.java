@@ -16,6 +16,7 @@ import io.github.tollgaters.spring.support.KeyResolvers;
 import io.github.tollgaters.spring.support.RateLimitSwitches;
 import io.github.tollgaters.spring.support.TollgateRateLimiter;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.springframework.aop.config.AopConfigUtils;
 import org.springframework.beans.factory.BeanFactory;
@@ -26,6 +27,7 @@ import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.BeanDefinitionRegistry;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.SearchStrategy;
 import org.springframework.boot.context.properties.bind.Bindable;
 import org.springframework.boot.context.properties.bind.Binder;
 import org.springframework.context.annotation.Bean;
@@ -73,14 +75,18 @@ public class RateLimitAutoConfiguration {
     }
 
     /**
-     * Returns what puts checks in front of methods.
+     * Returns what puts checks in front of methods. Each context of a hierarchy has one, because Spring does not apply
+     * those of the context above.
      *
      * @param switches which limits are enforced
      * @param beans where it finds the enforcer at the first call
      * @return the advisor
      */
     @Bean
-    @ConditionalOnMissingBean(value = RateLimitAdvisor.class, name = "rateLimitAdvisor")
+    @ConditionalOnMissingBean(
+            value = RateLimitAdvisor.class,
+            name = "rateLimitAdvisor",
+            search = SearchStrategy.CURRENT)
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
     static RateLimitAdvisor rateLimitAdvisor(RateLimitSwitches switches, BeanFactory beans) {
         return new RateLimitAdvisor(switches, beans);
@@ -93,16 +99,21 @@ public class RateLimitAutoConfiguration {
      * @param advisor the advisor, unless the app has one of its own
      * @param keyResolvers the resolvers of keys
      * @param switches which limits are enforced
+     * @param properties have the names of filters
      * @return the check
      */
     @Bean
-    @ConditionalOnMissingBean
+    @ConditionalOnMissingBean(search = SearchStrategy.CURRENT)
     RateLimitStartCheck rateLimitStartCheck(
             ConfigurableListableBeanFactory beans,
             ObjectProvider<RateLimitAdvisor> advisor,
             KeyResolvers keyResolvers,
-            RateLimitSwitches switches) {
-        return new RateLimitStartCheck(beans, advisor.getIfUnique(), keyResolvers, switches);
+            RateLimitSwitches switches,
+            TollgateProperties properties) {
+        Set<String> filters = properties.filters().stream()
+                .map(FilterProperties::effectiveName)
+                .collect(Collectors.toSet());
+        return new RateLimitStartCheck(beans, advisor.getIfUnique(), keyResolvers, switches, filters);
     }
 
     /**

@@ -26,6 +26,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -314,7 +315,7 @@ class ReplacementTest {
                 RateLimitAdvisor advisor,
                 KeyResolvers resolvers,
                 RateLimitSwitches switches) {
-            return new RateLimitStartCheck(beans, advisor, resolvers, switches);
+            return new RateLimitStartCheck(beans, advisor, resolvers, switches, Set.of());
         }
 
         @Bean

@@ -196,6 +196,21 @@ class AnswerTest {
     }
 
     @Test
+    void a_service_that_stops_costs_a_request_no_more_than_the_timeout() throws Exception {
+        Servers.Service other = SERVERS.service("--limit", "5/1d", "--caller-quotas");
+        try (App open = new App(Shop.class, other.url(), "tollgate.timeout=250ms")) {
+            open.status("/quiet");
+            other.signal("STOP");
+            long start = System.nanoTime();
+            assertEquals(List.of(200, 200, 200), open.statuses(3, "/quiet"));
+            long elapsed = (System.nanoTime() - start) / 1_000_000;
+            assertTrue(elapsed >= 700 && elapsed < 5_000, "three requests took " + elapsed + " ms");
+            other.signal("CONT");
+            assertEquals(List.of(429), open.statuses(1, "/quiet"));
+        }
+    }
+
+    @Test
     void an_advice_of_the_app_goes_first_if_it_names_the_exception() {
         try (App own = new App(WithOwnAdvice.class, service)) {
             own.status("/own");

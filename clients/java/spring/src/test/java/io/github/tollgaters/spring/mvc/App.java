@@ -22,15 +22,15 @@ final class App implements AutoCloseable {
 
     /** Starts an app with the service at an address, and further properties as {@code name=value}. */
     App(Class<?> source, String service, String... properties) {
-        List<String> arguments = new ArrayList<>(List.of(
-                "--server.port=0",
-                "--spring.main.web-application-type=servlet",
-                "--spring.main.banner-mode=off",
-                "--logging.level.root=warn",
-                "--tollgate.timeout=20s",
-                "--tollgate.url=" + service));
-        Arrays.stream(properties).map(property -> "--" + property).forEach(arguments::add);
-        context = new SpringApplicationBuilder(source).run(arguments.toArray(String[]::new));
+        context = new SpringApplicationBuilder(source)
+                .properties(
+                        "server.port=0",
+                        "spring.main.web-application-type=servlet",
+                        "spring.main.banner-mode=off",
+                        "logging.level.root=warn",
+                        "tollgate.timeout=20s",
+                        "tollgate.url=" + service)
+                .run(Arrays.stream(properties).map(property -> "--" + property).toArray(String[]::new));
         url = "http://127.0.0.1:" + context.getEnvironment().getProperty("local.server.port");
     }
 

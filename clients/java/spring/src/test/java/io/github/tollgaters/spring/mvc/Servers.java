@@ -24,6 +24,11 @@ public final class Servers implements AutoCloseable {
     /** A service that runs. */
     public record Service(String url, Process process) {
 
+        /** Sends a signal, such as STOP. */
+        public void signal(String name) throws IOException, InterruptedException {
+            new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start().waitFor();
+        }
+
         /** Ends the service at once. */
         public void kill() {
             process.destroyForcibly().onExit().join();
