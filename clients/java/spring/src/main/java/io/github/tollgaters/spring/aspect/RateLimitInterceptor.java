@@ -55,6 +55,7 @@ final class RateLimitInterceptor implements MethodInterceptor {
         if (support.isPresent()) {
             return support.get().invoke(call);
         }
+        checkMayWait(definition.get());
         RateLimitContext context = call.contextOf(currentCaller());
         try {
             enforcer.obtain().enforce(context);
@@ -92,6 +93,14 @@ final class RateLimitInterceptor implements MethodInterceptor {
                     + " cannot be limited; return a Mono or a Flux");
         }
         return support;
+    }
+
+    private void checkMayWait(RateLimitDefinition definition) {
+        if (!reactive.obtain().stream().allMatch(ReactiveSupport::mayWait)) {
+            throw new IllegalStateException(Places.of(definition.method(), definition.targetClass())
+                    + ": the check would block the thread " + Thread.currentThread().getName()
+                    + ", which must not wait; return a Mono or a Flux, or call the method on another thread");
+        }
     }
 
     private Optional<WebCaller> currentCaller() {

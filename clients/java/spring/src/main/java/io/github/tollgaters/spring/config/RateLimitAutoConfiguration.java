@@ -163,7 +163,7 @@ public class RateLimitAutoConfiguration {
      */
     @Bean
     @ConditionalOnMissingBean(RateLimiter.class)
-    RateLimiter tollgateRateLimiter(Tollgate tollgate, TollgateProperties properties) {
+    RateLimiter serviceRateLimiter(Tollgate tollgate, TollgateProperties properties) {
         return new TollgateRateLimiter(tollgate, properties::withPrefix);
     }
 

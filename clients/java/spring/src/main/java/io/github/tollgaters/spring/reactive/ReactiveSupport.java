@@ -26,4 +26,13 @@ public interface ReactiveSupport {
      * @return the result
      */
     Object invoke(ReactiveInvocation invocation);
+
+    /**
+     * Says whether this thread may wait for a check. Event loops must not: they serve many callers.
+     *
+     * @return whether it may
+     */
+    default boolean mayWait() {
+        return true;
+    }
 }

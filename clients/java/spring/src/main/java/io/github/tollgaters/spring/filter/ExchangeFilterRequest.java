@@ -1,0 +1,62 @@
+package io.github.tollgaters.spring.filter;
+
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.security.Principal;
+import java.util.Optional;
+import org.springframework.http.server.reactive.ServerHttpRequest;
+
+/** A request of WebFlux. Its parameters are those of the query: the body belongs to the handler. */
+final class ExchangeFilterRequest implements FilterRequest {
+
+    private final ServerHttpRequest request;
+    private final Principal principal;
+    private final RequestPaths paths;
+
+    /** Throws an IllegalArgumentException if the path is encoded wrongly. */
+    ExchangeFilterRequest(ServerHttpRequest request, Principal principal) {
+        this.request = request;
+        this.principal = principal;
+        this.paths = RequestPaths.of(request.getPath().pathWithinApplication().value(), null);
+    }
+
+    @Override
+    public String method() {
+        return request.getMethod().name();
+    }
+
+    @Override
+    public RequestPaths paths() {
+        return paths;
+    }
+
+    @Override
+    public Object request() {
+        return request;
+    }
+
+    @Override
+    public Principal principal() {
+        return principal;
+    }
+
+    @Override
+    public String address() {
+        return Optional.ofNullable(request.getRemoteAddress())
+                .map(InetSocketAddress::getAddress)
+                .map(InetAddress::getHostAddress)
+                .orElse(null);
+    }
+
+    @Override
+    public String header(String name) {
+        return request.getHeaders().getFirst(name);
+    }
+
+    @Override
+    public String param(String name) {
+        String value = request.getQueryParams().getFirst(name);
+        // As in servlets, a parameter without a value is an empty text.
+        return value == null && request.getQueryParams().containsKey(name) ? "" : value;
+    }
+}

@@ -1,0 +1,88 @@
+package io.github.tollgaters.spring.reactive;
+
+import io.github.tollgaters.spring.web.WebCaller;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.security.Principal;
+import java.util.Map;
+import java.util.Optional;
+import org.springframework.http.HttpHeaders;
+import org.springframework.http.server.reactive.ServerHttpRequest;
+import org.springframework.web.filter.reactive.ServerWebExchangeContextFilter;
+import org.springframework.web.server.ServerWebExchange;
+import reactor.core.publisher.Mono;
+import reactor.util.context.ContextView;
+
+/** The caller of a request of WebFlux. */
+public final class ExchangeCaller implements WebCaller {
+    private final ServerWebExchange exchange;
+    private final Optional<String> user;
+    private final boolean limitHeaders;
+
+    private ExchangeCaller(ServerWebExchange exchange, Optional<String> user, boolean limitHeaders) {
+        this.exchange = exchange;
+        this.user = user;
+        this.limitHeaders = limitHeaders;
+    }
+
+    /**
+     * Returns the caller of a request.
+     *
+     * @param exchange the request and its response
+     * @param limitHeaders whether the response gets limit headers
+     * @return the caller, once it is known who is authenticated
+     */
+    public static Mono<WebCaller> of(ServerWebExchange exchange, boolean limitHeaders) {
+        return exchange.getPrincipal()
+                .map(Principal::getName)
+                .filter(name -> !name.isEmpty())
+                .map(Optional::of)
+                .defaultIfEmpty(Optional.empty())
+                .map(user -> new ExchangeCaller(exchange, user, limitHeaders));
+    }
+
+    /**
+     * Returns the caller of the request whose exchange is in a subscriber's context. A
+     * {@link ServerWebExchangeContextFilter} puts it there.
+     *
+     * @param context the context of a subscriber
+     * @param limitHeaders whether the response gets limit headers
+     * @return the caller; empty outside of requests
+     */
+    public static Mono<WebCaller> of(ContextView context, boolean limitHeaders) {
+        return Mono.justOrEmpty(ServerWebExchangeContextFilter.getExchange(context))
+                .flatMap(exchange -> of(exchange, limitHeaders));
+    }
+
+    @Override
+    public ServerHttpRequest getRequest() {
+        return exchange.getRequest();
+    }
+
+    @Override
+    public Optional<String> getAddress() {
+        return Optional.ofNullable(exchange.getRequest().getRemoteAddress())
+                .map(InetSocketAddress::getAddress)
+                .map(InetAddress::getHostAddress)
+                // The zone of a link-local address is no part of it.
+                .map(address -> address.replaceFirst("%.*", ""));
+    }
+
+    @Override
+    public Optional<String> getUser() {
+        return user;
+    }
+
+    @Override
+    public Optional<String> getHeader(String name) {
+        return Optional.ofNullable(exchange.getRequest().getHeaders().getFirst(name));
+    }
+
+    @Override
+    public void setLimitHeaders(Map<String, String> headers) {
+        if (limitHeaders && !exchange.getResponse().isCommitted()) {
+            HttpHeaders response = exchange.getResponse().getHeaders();
+            headers.forEach(response::set);
+        }
+    }
+}

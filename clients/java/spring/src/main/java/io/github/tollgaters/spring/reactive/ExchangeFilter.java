@@ -1,0 +1,24 @@
+package io.github.tollgaters.spring.reactive;
+
+import org.springframework.core.Ordered;
+import org.springframework.web.filter.reactive.ServerWebExchangeContextFilter;
+
+/** Puts each request of WebFlux into the context of its subscriber, where limits of methods find it. */
+public final class ExchangeFilter extends ServerWebExchangeContextFilter implements Ordered {
+
+    private final int order;
+
+    /**
+     * Makes a filter.
+     *
+     * @param order the place among the filters of the app: after the one that knows the principal
+     */
+    public ExchangeFilter(int order) {
+        this.order = order;
+    }
+
+    @Override
+    public int getOrder() {
+        return order;
+    }
+}
