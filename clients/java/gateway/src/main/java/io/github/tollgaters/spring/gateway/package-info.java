@@ -1,0 +1,2 @@
+/** A rate limiter of Spring Cloud Gateway. */
+package io.github.tollgaters.spring.gateway;
