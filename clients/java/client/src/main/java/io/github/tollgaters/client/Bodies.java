@@ -5,6 +5,7 @@ import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.util.ByteArrayBuilder;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -23,6 +24,9 @@ final class Bodies {
         if (!ownLimits && request.storeFailure().isPresent()) {
             throw new IllegalArgumentException(
                     "onStoreFailure is for a check with quotas: without them, its policy says what happens");
+        }
+        if (ownLimits && request.checkedAttributes().values().isEmpty()) {
+            throw new IllegalArgumentException("a check with quotas needs at least one attribute: all of them are its key");
         }
         return written(json -> {
             attributes(json, ownLimits ? null : request.name(), request.checkedAttributes());
@@ -43,7 +47,7 @@ final class Bodies {
                 json.writeNumberField("units", request.units());
             }
             if (request.unusualLength() != null) {
-                json.writeStringField("expires_after", request.unusualLength().toMillis() + "ms");
+                json.writeStringField("expires_after", written(request.unusualLength()));
             }
             json.writeStringField("id", id);
         });
@@ -82,7 +86,7 @@ final class Bodies {
                 storeFailure(json, onFailure);
             }
             if (request.block().isPresent()) {
-                json.writeStringField("block", request.block().get().toMillis() + "ms");
+                json.writeStringField("block", written(request.block().get()));
             }
         });
     }
@@ -124,6 +128,11 @@ final class Bodies {
         if (answer == OnFailure.CLOSED) {
             json.writeStringField("on_store_failure", answer.name().toLowerCase(Locale.ROOT));
         }
+    }
+
+    /** A time as quotas write it. */
+    private static String written(Duration time) {
+        return time.getNano() == 0 ? time.toSeconds() + "s" : time.toMillis() + "ms";
     }
 
     private interface Fields {

@@ -56,8 +56,8 @@ public final class CheckRequest {
     }
 
     /**
-     * Returns a request that carries its own limits, which replace the policies. All attributes together are the key,
-     * and the name is that of the counters. The service needs {@code --caller-quotas}.
+     * Returns a request that carries its own limits, which replace the policies. All attributes together are the key, so
+     * there is at least one, and the name is that of the counters. The service needs {@code --caller-quotas}.
      *
      * @param quotas 1 to 8 limits, such as {@code 5/1m}
      * @return the request

@@ -203,7 +203,8 @@ public final class CountRequest {
     }
 
     /**
-     * Returns a request that blocks a key above its limit for this time; for one quota of a fixed window.
+     * Returns a request that blocks a key above its limit for this time; for adding, reading and forgetting, under one quota
+     * of a fixed window. A key that is blocked is not counted; after its block, counting begins anew.
      *
      * @param length in whole milliseconds, at least 1 ms
      * @return the request
@@ -240,6 +241,10 @@ public final class CountRequest {
         }
         if (operation == Operation.SET && body.used == null) {
             throw new IllegalArgumentException("the operation set needs used");
+        }
+        boolean blocks = operation == Operation.ADD || operation == Operation.GET || operation == Operation.RESET;
+        if (body.block != null && (body.quotas.size() != 1 || !blocks)) {
+            throw new IllegalArgumentException("a block needs one quota, and the operation add, get or reset");
         }
         return this;
     }

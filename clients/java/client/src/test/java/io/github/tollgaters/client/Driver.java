@@ -186,8 +186,20 @@ final class Driver {
         request = call.has("window") ? request.window(call.text("window")) : request;
         request = call.has("cost") ? request.cost(cost(call)) : request;
         request = call.has("used") ? request.used(call.number("used").orElseThrow()) : request;
-        request = call.has("block_ms") ? request.block(Duration.ofMillis(call.number("block_ms").orElseThrow())) : request;
+        request = call.has("block") ? request.block(duration(call.text("block"))) : request;
         return call.has("on_store_failure") ? request.onStoreFailure(word(call.text("on_store_failure"))) : request;
+    }
+
+    /** Reads a written duration of one unit, such as 30s. */
+    private static Duration duration(String text) {
+        long number = Long.parseLong(text.replaceAll("[a-z]+$", ""));
+        return switch (text.replaceAll("^[0-9]+", "")) {
+            case "ms" -> Duration.ofMillis(number);
+            case "s" -> Duration.ofSeconds(number);
+            case "m" -> Duration.ofMinutes(number);
+            case "h" -> Duration.ofHours(number);
+            default -> throw new IllegalArgumentException("there is no duration " + text);
+        };
     }
 
     private static long cost(Fields call) {

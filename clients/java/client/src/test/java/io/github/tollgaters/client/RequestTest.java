@@ -102,7 +102,11 @@ class RequestTest {
             assertTrue(refused(() -> tollgate.countAsync(CountRequest.add("a", ALICE))).contains("quotas or a window"));
             refused(() -> tollgate.count(CountRequest.add("a", ALICE).quotas(List.of("5/1m")).window("1m")));
             refused(() -> tollgate.count(CountRequest.set("a", ALICE).quotas(List.of("5/1m"))));
+            refused(() -> tollgate.count(CountRequest.add("a", ALICE).window("1m").block(Duration.ofSeconds(30))));
+            CountRequest subtract = CountRequest.subtract("a", ALICE).quotas(List.of("5/1m"));
+            refused(() -> tollgate.count(subtract.block(Duration.ofSeconds(30))));
             refused(() -> tollgate.check(CheckRequest.of("a", ALICE).onStoreFailure(OnFailure.CLOSED)));
+            refused(() -> tollgate.check(CheckRequest.of("a", Map.of()).quotas(List.of("5/1m"))));
             refused(() -> tollgate.await(CheckRequest.of("a", ALICE), Duration.ofSeconds(-1)));
             Map<String, Object> large = new HashMap<>();
             for (int index = 0; index < 63; index++) {
@@ -127,6 +131,19 @@ class RequestTest {
         assertDoesNotThrow(() -> Address.parse("unix:/" + "a".repeat(102), "it"));
         refused(() -> Address.parse("unix:/" + "a".repeat(103), "it"));
         refused(() -> Address.parse("unix:/" + "ä".repeat(52), "it"));
+    }
+
+    @Test
+    void writesWhatIsNotTheDefault() {
+        CountRequest count = CountRequest.add("a", ALICE).quotas(List.of("5/1m")).block(Duration.ofSeconds(30));
+        assertEquals("{\"policy\":\"a\",\"attributes\":{\"user\":\"alice\"},\"quotas\":[\"5/1m\"],\"block\":\"30s\"}",
+                new String(Bodies.count(count, OnFailure.OPEN), StandardCharsets.UTF_8));
+        CheckRequest check = CheckRequest.of("a", ALICE).quotas(List.of("5/1m"));
+        assertEquals("{\"attributes\":{\"user\":\"alice\"},\"policy\":\"a\",\"quotas\":[\"5/1m\"],\"on_store_failure\":\"closed\"}",
+                new String(Bodies.check(check, OnFailure.CLOSED), StandardCharsets.UTF_8));
+        ReservationRequest reservation = ReservationRequest.of("a", ALICE).expiresAfter(Duration.ofMillis(1_500)).units(0);
+        assertEquals("{\"attributes\":{\"action\":\"a\",\"user\":\"alice\"},\"units\":0,\"expires_after\":\"1500ms\",\"id\":\"1\"}",
+                new String(Bodies.reservation(reservation, "1"), StandardCharsets.UTF_8));
     }
 
     @Test
