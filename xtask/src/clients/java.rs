@@ -55,10 +55,12 @@ fn require() -> Result<()> {
     system::MAVEN.require().context("the packages for Java need JDK 17 or newer, and Maven 3.6.3 or newer")
 }
 
-/// Runs Maven, whose builds go to a folder of their own. Its `--quiet` would hide the warnings that fail a build.
+/// Runs Maven, whose builds go to a folder of their own. Its `--quiet` would hide the warnings that fail a build. What
+/// tests print is kept next to their reports.
 fn maven(words: &str) -> Result<CommandLine> {
     let build = format!("-Dbuild.folder={}/${{project.artifactId}}", folder()?.display());
     Ok(command("mvn --batch-mode -Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+        .argument("-Dmaven.test.redirectTestOutputToFile=true")
         .argument(build)
         .arguments(words.split_whitespace())
         .directory(FOLDER.into()))

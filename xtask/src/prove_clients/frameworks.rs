@@ -42,7 +42,7 @@ enum AppServer {
     Java(&'static str),
 }
 
-pub(super) const FRAMEWORKS: [Framework; 11] = [
+pub(super) const FRAMEWORKS: [Framework; 13] = [
     Framework {
         name: "fastapi",
         server: AppServer::Uvicorn("fastapi_app:app"),
@@ -102,6 +102,18 @@ pub(super) const FRAMEWORKS: [Framework; 11] = [
         name: "spring-filter",
         server: AppServer::Java("FilterApp"),
         usual: "bucket4j's starter",
+        adapter: None,
+    },
+    Framework {
+        name: "spring-webflux",
+        server: AppServer::Java("WebFluxApp"),
+        usual: "bucket4j's starter",
+        adapter: None,
+    },
+    Framework {
+        name: "spring-gateway",
+        server: AppServer::Java("GatewayApp"),
+        usual: "RedisRateLimiter",
         adapter: None,
     },
 ];
