@@ -56,7 +56,8 @@ final class Answer {
     private void field(String name, JsonToken value, JsonParser parser) throws IOException {
         if (value == JsonToken.VALUE_STRING && TEXTS.contains(name)) {
             texts.put(name, parser.getText());
-        } else if (value == JsonToken.VALUE_NUMBER_INT && NUMBERS.contains(name)) {
+        } else if (value == JsonToken.VALUE_NUMBER_INT && NUMBERS.contains(name)
+                && parser.getNumberType() != JsonParser.NumberType.BIG_INTEGER) {
             numbers.put(name, parser.getLongValue());
         } else if (name.equals("allowed") && value.isBoolean()) {
             if (allowed != null) {

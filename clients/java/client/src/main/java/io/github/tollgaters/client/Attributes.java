@@ -36,11 +36,11 @@ record Attributes(Map<String, Object> values) {
         if (given == null) {
             throw new IllegalArgumentException("the attributes are null");
         }
+        if (given.size() > most) {
+            throw new IllegalArgumentException("there are " + given.size() + " attributes, more than " + most);
+        }
         Map<String, Object> values = new LinkedHashMap<>();
         given.forEach((name, value) -> values.put(checkedName(name), checkedValue(name, value)));
-        if (values.size() > most) {
-            throw new IllegalArgumentException("there are " + values.size() + " attributes, more than " + most);
-        }
         return new Attributes(Collections.unmodifiableMap(values));
     }
 

@@ -40,8 +40,14 @@ final class Connection {
 
     /** Makes a connection that is not connected, for a unix socket or for TCP. */
     static Connection closedFor(Address address, Background background) throws IOException {
-        SocketChannel channel = address.isUnix() ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
-        return new Connection(channel, background);
+        if (!address.isUnix()) {
+            return new Connection(SocketChannel.open(), background);
+        }
+        try {
+            return new Connection(SocketChannel.open(StandardProtocolFamily.UNIX), background);
+        } catch (UnsupportedOperationException none) {
+            throw new IOException("the system has no Unix sockets", none);
+        }
     }
 
     void connectUnix(String path) throws IOException {

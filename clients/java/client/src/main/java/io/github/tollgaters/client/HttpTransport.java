@@ -211,7 +211,7 @@ final class HttpTransport implements Transport {
         try {
             connection = Connection.closedFor(address, background);
         } catch (IOException none) {
-            throw new CallFailure(FailureKind.CONNECTION, "the system has no socket: " + words(none));
+            throw new CallFailure(FailureKind.CONNECTION, "no socket for " + address + ": " + words(none));
         }
         open.add(connection);
         connection.begin(end);

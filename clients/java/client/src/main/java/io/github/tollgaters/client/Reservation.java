@@ -24,7 +24,7 @@ public final class Reservation {
         this.request = request;
         this.decision = reserved.decision();
         this.hold = decision.allowed() ? reserved.answer().text("hold") : null;
-        this.length = Figures.milliseconds(reserved.answer(), "expires_after_ms").orElse(request.length());
+        this.length = lengthIn(reserved.answer(), request.length());
     }
 
     /** A reservation without an answer, which nothing counts. */
@@ -115,6 +115,12 @@ public final class Reservation {
         return settleAsync(0);
     }
 
+    /** The length of the hold, which is at most an hour, whatever the answer says. */
+    private static Duration lengthIn(Answer answer, Duration standard) {
+        Duration length = Figures.milliseconds(answer, "expires_after_ms").orElse(standard);
+        return length.compareTo(ReservationRequest.MAX_LENGTH) > 0 ? ReservationRequest.MAX_LENGTH : length;
+    }
+
     private static CompletableFuture<Settlement> gone() {
         return CompletableFuture.completedFuture(Settlement.of(Settlement.Status.GONE));
     }
@@ -122,7 +128,7 @@ public final class Reservation {
     private Call<Settlement> renewal() {
         return client.holdCall("/v1/renew", Bodies.renewal(hold), request, hold, settled -> {
             if (settled.status() == Settlement.Status.RENEWED) {
-                length = Figures.milliseconds(settled.answer(), "expires_after_ms").orElse(length);
+                length = lengthIn(settled.answer(), length);
             }
         });
     }

@@ -11,7 +11,8 @@ import java.util.Map;
 public final class ReservationRequest {
     /** The length of a hold that the service takes by default. */
     private static final Duration STANDARD_LENGTH = Duration.ofMinutes(1);
-    private static final Duration MAX_LENGTH = Duration.ofHours(1);
+    /** The longest hold of the service. */
+    static final Duration MAX_LENGTH = Duration.ofHours(1);
     private static final int MAX_UNITS = 1000;
 
     private final String name;

@@ -85,6 +85,35 @@ class WireTest {
     }
 
     @Test
+    void takesAFieldOfAnotherTypeForAbsent() throws Exception {
+        String answer = ScriptedServer.answer("{\"allowed\":true,\"source\":\"store\",\"limit\":99999999999999999999,\"used\":\"5\","
+                + "\"remaining\":1.5,\"reason\":null,\"quotas\":[null,[1],{\"limit\":5}],\"window\":[],\"policy\":\"p\"}");
+        try (ScriptedServer server = ScriptedServer.sending(answer); Tollgate tollgate = builder(server).build()) {
+            Decision decision = tollgate.check(REQUEST);
+            assertTrue(decision.failure().isEmpty() && decision.allowed());
+            assertTrue(decision.limit().isEmpty() && decision.used().isEmpty() && decision.remaining().isEmpty());
+            assertEquals(Optional.of("p"), decision.policy());
+        }
+    }
+
+    @Test
+    void aTimeBeyondAllReasonDoesNoHarm() throws Exception {
+        String body = "{\"allowed\":true,\"source\":\"store\",\"hold\":\"h\",\"expires_after_ms\":9223372036854775807,"
+                + "\"status\":\"settled\",\"retry_after_ms\":9223372036854775807,\"reset_after_ms\":-1}";
+        try (ScriptedServer server = ScriptedServer.sending(ScriptedServer.answer(body)); Tollgate tollgate = builder(server).build()) {
+            try (Hold hold = tollgate.hold(ReservationRequest.of("search", Map.of()))) {
+                assertEquals(Optional.of(Duration.ZERO), hold.decision().resetAfter());
+                assertEquals(Optional.of(Settlement.Status.SETTLED), hold.settle(1).status());
+            }
+        }
+        try (ScriptedServer server = ScriptedServer.sending(ScriptedServer.answer(body.replace("true", "false")));
+                Tollgate tollgate = builder(server).build()) {
+            assertFalse(tollgate.await(REQUEST, Duration.ofDays(100_000)).allowed());
+            assertFalse(tollgate.awaitAsync(REQUEST, Duration.ofDays(100_000)).get().allowed());
+        }
+    }
+
+    @Test
     void doesNotKeepAConnectionWithBytesAfterItsAnswer() throws Exception {
         try (ScriptedServer server = ScriptedServer.sending(ScriptedServer.ADMITTED + "HTTP/1.1 200 OK\r\n\r\n");
                 Tollgate tollgate = builder(server).build()) {
