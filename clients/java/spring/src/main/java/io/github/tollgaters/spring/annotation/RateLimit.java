@@ -43,7 +43,7 @@ public @interface RateLimit {
      * The name of the check. The service sees it as the attribute {@code action}, or as the policy of a limit in the
      * annotation: limits with the same name and the same key count together.
      *
-     * <p>A limit in the annotation needs no name. Without one, it counts under the name {@code ratelimiter}.
+     * <p>A limit in the annotation needs no name. Without one, each method counts by itself.
      *
      * @return the name
      */

@@ -29,6 +29,8 @@ import org.springframework.expression.BeanResolver;
 /** Resolves the limit, the key and the cost of a call, asks the limiter, and records the decision. */
 public final class DefaultRateLimitEnforcer implements RateLimitEnforcer {
 
+    private static final String METHOD = "method";
+
     private final RateLimiter rateLimiter;
     private final RateLimitPolicyProvider policyProvider;
     private final KeyResolvers keyResolvers;
@@ -156,10 +158,11 @@ public final class DefaultRateLimitEnforcer implements RateLimitEnforcer {
                         new Site(context.getMethod(), context.getTargetClass(), annotation.cost()),
                         site -> CostExpression.parse(site.text(), site.method(), site.targetClass()))
                 .valueOf(context, beans);
+        boolean isNamed = !annotation.name().isBlank();
         return new RateLimitCall(
-                annotation.name().isBlank() ? Optional.empty() : Optional.of(annotation.name()),
+                isNamed ? Optional.of(annotation.name()) : Optional.empty(),
                 DefaultRateLimitKeyResolver.textOf(attributes),
-                attributes,
+                isNamed ? attributes : withMethod(context, place, attributes),
                 policy,
                 cost,
                 context.getCaller().flatMap(caller -> caller.getHeader("traceparent")),
@@ -181,6 +184,17 @@ public final class DefaultRateLimitEnforcer implements RateLimitEnforcer {
         Map<String, Object> method = new LinkedHashMap<>();
         method.put("key", "global:" + Places.nameOf(context.getMethod(), context.getTargetClass()));
         return KeyAttributes.checked(place, method);
+    }
+
+    /** Limits without a name count by themselves: the same user at two methods is two counters. */
+    private static Map<String, ?> withMethod(RateLimitContext context, String place, Map<String, ?> attributes) {
+        Map<String, Object> all = new LinkedHashMap<>(attributes);
+        String method = Places.nameOf(context.getMethod(), context.getTargetClass());
+        if (all.putIfAbsent(METHOD, KeyAttributes.checked(place, Map.of(METHOD, method)).get(METHOD)) != null) {
+            throw new IllegalStateException(
+                    place + ": the key has the attribute " + METHOD + ", which a limit without a name needs; name it");
+        }
+        return all;
     }
 
     private RateLimitDecision decide(RateLimitContext context, RateLimitCall call) {

@@ -38,6 +38,7 @@ import org.springframework.web.servlet.function.RouterFunction;
 import org.springframework.web.servlet.function.RouterFunctions;
 import org.springframework.web.servlet.function.ServerResponse;
 import org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody;
+import reactor.core.publisher.Mono;
 
 /** How web requests are answered: denials, outages, and the headers of both. */
 class AnswerTest {
@@ -120,7 +121,7 @@ class AnswerTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"/future", "/callable", "/stream"})
+    @ValueSource(strings = {"/future", "/callable", "/stream", "/mono"})
     void an_asynchronous_result_is_checked_before_its_method(String path) {
         int before = Later.CALLS.get();
         assertEquals(200, app.status(path));
@@ -417,6 +418,13 @@ class AnswerTest {
         public Callable<String> callable() {
             CALLS.incrementAndGet();
             return () -> "ok";
+        }
+
+        @RateLimit(limit = 1, duration = 1, timeUnit = TimeUnit.DAYS, scope = "IP")
+        @GetMapping("/mono")
+        public Mono<String> mono() {
+            CALLS.incrementAndGet();
+            return Mono.just("ok");
         }
 
         @OnceADay

@@ -82,6 +82,15 @@ class CallerTest {
     }
 
     @Test
+    void limits_without_a_name_count_by_themselves_and_those_with_one_together() {
+        assertEquals(List.of(200, 429), app.statuses(2, "/unnamed-a/1"));
+        assertEquals(List.of(200, 429), app.statuses(2, "/unnamed-b/1"));
+        assertEquals(List.of(200), app.statuses(1, "/named-a/1"));
+        assertEquals(List.of(429), app.statuses(1, "/named-b/1"));
+        assertEquals(List.of(200), app.statuses(1, "/named-b/2"));
+    }
+
+    @Test
     void a_cost_takes_as_many_units() {
         assertEquals(List.of(200), app.statuses(1, "/bulk?rows=6"));
         assertEquals(List.of(429), app.statuses(1, "/bulk?rows=5"));
@@ -153,6 +162,30 @@ class CallerTest {
         @RateLimit(quotas = "1/1d", key = "#{#request.getHeader('X-Tenant')}")
         @GetMapping("/tenant")
         public String tenant() {
+            return "ok";
+        }
+
+        @RateLimit(quotas = "1/1d", key = "#{#id}")
+        @GetMapping("/unnamed-a/{id}")
+        public String unnamedA(@PathVariable("id") String id) {
+            return "ok";
+        }
+
+        @RateLimit(quotas = "1/1d", key = "#{#id}")
+        @GetMapping("/unnamed-b/{id}")
+        public String unnamedB(@PathVariable("id") String id) {
+            return "ok";
+        }
+
+        @RateLimit(name = "shared", quotas = "1/1d", key = "#{#id}")
+        @GetMapping("/named-a/{id}")
+        public String namedA(@PathVariable("id") String id) {
+            return "ok";
+        }
+
+        @RateLimit(name = "shared", quotas = "1/1d", key = "#{#id}")
+        @GetMapping("/named-b/{id}")
+        public String namedB(@PathVariable("id") String id) {
             return "ok";
         }
 
