@@ -29,6 +29,7 @@ import org.springframework.util.ReflectionUtils;
 public final class RateLimitStartCheck implements SmartInitializingSingleton {
 
     private static final Log LOG = LogFactory.getLog(RateLimitStartCheck.class);
+    private static final String MOCKITO = "org.mockito.Mockito";
 
     private final ConfigurableListableBeanFactory beans;
     private final RateLimitAdvisor advisor;
@@ -70,7 +71,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
         }
         for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
             Object instance = beans.containsSingleton(bean) ? beans.getSingleton(bean) : null;
-            if (instance instanceof AopInfrastructureBean) {
+            if (instance instanceof AopInfrastructureBean || isMock(instance)) {
                 continue;
             }
             Class<?> type = instance == null ? beans.getType(bean, false) : AopProxyUtils.ultimateTargetClass(instance);
@@ -79,6 +80,21 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
             }
         }
         warnOfUnusedNames();
+    }
+
+    /** A mock in a test of the app is no bean that Spring makes, and has no limits. */
+    private static boolean isMock(Object instance) {
+        if (instance == null || !ClassUtils.isPresent(MOCKITO, instance.getClass().getClassLoader())) {
+            return false;
+        }
+        try {
+            Class<?> mockito = ClassUtils.forName(MOCKITO, instance.getClass().getClassLoader());
+            Object details = mockito.getMethod("mockingDetails", Object.class).invoke(null, instance);
+            Class<?> type = ClassUtils.forName("org.mockito.MockingDetails", mockito.getClassLoader());
+            return (Boolean) type.getMethod("isMock").invoke(details);
+        } catch (ReflectiveOperationException | LinkageError e) {
+            return false;
+        }
     }
 
     /** An app without annotations may have the names elsewhere, such as in the routes of a gateway. */
@@ -97,7 +113,9 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
     private void check(String bean, Class<?> type, Object instance) {
         try {
             for (Method method : methods(type)) {
-                collectName(method, type);
+                if (!switches.names().isEmpty()) {
+                    collectName(method, type);
+                }
                 advisor.find(method, type).ifPresent(definition -> {
                     String place = Places.of(definition.method(), definition.targetClass());
                     keyResolvers.resolve(place, definition.annotation().keyResolver());
@@ -131,8 +149,9 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
     private void checkProxy(String place, RateLimitDefinition definition, Object instance) {
         if (!isAdvised(instance)) {
             throw new IllegalStateException(place + ": Spring does not intercept this bean, so it would not be "
-                    + "limited. It was made too early (a BeanPostProcessor or a BeanFactoryPostProcessor needs it), or "
-                    + "not by Spring; let that bean take it from an ObjectProvider");
+                    + "limited. Either it was made too early, because a BeanPostProcessor or a BeanFactoryPostProcessor "
+                    + "needs it: let that bean take it from an ObjectProvider. Or Spring did not make it: in a test with "
+                    + "such a bean, set tollgate.enabled to false");
         }
         Method method = definition.method();
         boolean reachable = !Proxy.isProxyClass(instance.getClass())

@@ -17,6 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.mockito.Mockito;
 import org.reactivestreams.Publisher;
 import org.springframework.beans.factory.config.BeanPostProcessor;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -107,8 +108,19 @@ class StartTest {
                     .contains("'early'")
                     .contains(Early.Shop.class.getName() + "#search(String)")
                     .contains("Spring does not intercept this bean")
-                    .contains("It was made too early");
+                    .contains("made too early");
         });
+    }
+
+    @Test
+    void a_bean_that_spring_did_not_make_is_refused_but_a_mock_is_not() {
+        runner.withInitializer(context -> context.getBeanFactory().registerSingleton("shop", new Early.Shop()))
+                .run(context -> assertThat(messages(context.getStartupFailure()))
+                        .contains("'shop'")
+                        .contains("Spring did not make it"));
+        Early.Shop mock = Mockito.mock(Early.Shop.class);
+        runner.withInitializer(context -> context.getBeanFactory().registerSingleton("shop", mock))
+                .run(context -> assertThat(context).hasNotFailed());
     }
 
     @Test
