@@ -28,6 +28,8 @@ pub enum PlannedStep {
     Peek(Vec<PlannedCharge>),
     /// Records units, room or not.
     Record(PlannedCharge),
+    /// Records units, and blocks the key for this long if the limit is exceeded.
+    Block(PlannedCharge, Duration),
     /// Refunds units in the window of this many answers ago.
     Refund(PlannedCharge, usize),
     /// Resets the counter; the cost is ignored.
@@ -169,13 +171,23 @@ fn op(
     ];
     match moves {
         ClockMoves::None => step.boxed(),
+        // A block begins with its first unit, so it depends on the exact time.
         ClockMoves::Both => prop_oneof![
             12 => step,
+            2 => (ask(), block_length()).prop_map(|(ask, length)| PlannedStep::Block(ask, length)),
             4 => stretch.clone().prop_map(PlannedStep::Forward),
             2 => step_back(stretch).prop_map(PlannedStep::Back),
         ]
         .boxed(),
     }
+}
+
+/// The lengths of blocks.
+pub(crate) const BLOCKS: [Duration; 3] =
+    [Duration::from_millis(1), Duration::from_millis(700), Duration::from_secs(60)];
+
+fn block_length() -> impl Strategy<Value = Duration> {
+    prop::sample::select(BLOCKS.to_vec())
 }
 
 /// Often exactly the second within which nothing is reopened.

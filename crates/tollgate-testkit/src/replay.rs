@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Counter, Full, Key, Mark, PerQuota, PolicyQuota, QuotaStates, Store, StoreError, Timestamp,
+    BlockCharge, BlockQuota, Charge, Counter, Full, Key, Mark, PerQuota, PolicyQuota, QuotaStates, Store,
+    StoreError, Timestamp,
 };
 
+use crate::plan::BLOCKS;
 use crate::{ChargeCount, Model, PlannedCharge, PlannedStep, StepPlan, StoreSteps, StoreUnderTest};
 
 /// Takes every step of the plan on the store and on the model, and demands equal answers. The requests of a batch may
@@ -24,12 +26,17 @@ pub async fn replay<S: StoreUnderTest>(
     set_back: impl Fn(&S, Timestamp),
 ) {
     let keys: Vec<Key<'_>> = (0..plan.keys).map(Key::from).collect();
+    let blocks = plan.quotas.iter().flat_map(|quota| {
+        BLOCKS.iter().map(|length| BlockQuota::new(quota.clone(), *length).expect("a quota of fixed windows"))
+    });
+    let blocks: Vec<BlockQuota> = blocks.collect();
     let is_clock_set = plan.ops.iter().any(|op| matches!(op, PlannedStep::Forward(_) | PlannedStep::Back(_)));
     let mut now = subject.now().await;
     let mut side_by_side = Replay {
         store: subject.store(),
         quotas: &plan.quotas,
         keys: &keys,
+        blocks: &blocks,
         seen: Vec::new(),
         time: None,
         forgets_closed: subject.remembers_closed().is_zero(),
@@ -99,6 +106,8 @@ struct Replay<'a, S> {
     store: &'a S,
     quotas: &'a [PolicyQuota],
     keys: &'a [Key<'a>],
+    /// For each quota, one of each length.
+    blocks: &'a [BlockQuota],
     /// The starts of windows that were counted, the latest last.
     seen: Vec<Timestamp>,
     /// The time of the plan, if it moves the clock.
@@ -137,6 +146,29 @@ impl<'a, S: Store> Replay<'a, S> {
                     model.record(&charge),
                     "{at}"
                 );
+            }
+            PlannedStep::Block(ask, length) => {
+                let charge = self.block_charge(ask, *length);
+                let counter = charge.charge().counter();
+                let counted = or_full(self.store.block(&charge).await);
+                let counted = counted.map(|states| {
+                    assert!(
+                        self.time.is_none_or(|time| states.iter().all(|state| state.now() == time)),
+                        "{at}"
+                    );
+                    states.map(|state| ChargeCount::from(&state))
+                });
+                let mut answer = model.block(&charge);
+                // As after a reset.
+                if let (Ok([told, _]), Ok([counter_then, block])) = (&counted, &mut answer)
+                    && block.used > 0
+                    && self.forgets_closed
+                    && model.may_open_later(&counter)
+                {
+                    model.opens_in(&counter, told.window);
+                    counter_then.window = model.reset(&counter).window;
+                }
+                assert_eq!(counted, answer, "{at}");
             }
             PlannedStep::Refund(ask, ago) => {
                 let charge = self.charge(ask);
@@ -178,8 +210,10 @@ impl<'a, S: Store> Replay<'a, S> {
     /// shows when the clock is back in that window. So this asks the store: it must have kept the counter unchanged, or
     /// not at all.
     async fn learn_what_was_kept(&self, model: &mut Model, remembers_closed: Duration) {
-        let counters =
-            self.quotas.iter().flat_map(|quota| self.keys.iter().map(|key| Counter::new(quota, key)));
+        // Of the longest length, which shortens none.
+        let blocks = self.blocks.iter().skip(BLOCKS.len() - 1).step_by(BLOCKS.len()).map(BlockQuota::block);
+        let quotas = self.quotas.iter().chain(blocks);
+        let counters = quotas.flat_map(|quota| self.keys.iter().map(|key| Counter::new(quota, key)));
         for counter in &counters.collect::<Vec<_>>() {
             if !model.may_be_forgotten(counter, remembers_closed) {
                 continue;
@@ -206,12 +240,17 @@ impl<'a, S: Store> Replay<'a, S> {
             PlannedStep::Charge(asks) | PlannedStep::Peek(asks) => asks.clone(),
             PlannedStep::ChargeEach(requests) => requests.concat(),
             PlannedStep::Record(ask)
+            | PlannedStep::Block(ask, _)
             | PlannedStep::Refund(ask, _)
             | PlannedStep::Reset(ask)
             | PlannedStep::Set(ask, _) => vec![*ask],
             PlannedStep::Forward(_) | PlannedStep::Back(_) => Vec::new(),
         };
-        for counter in asks.iter().map(|ask| self.charge(ask).counter()) {
+        let block = match op {
+            PlannedStep::Block(ask, length) => Some(self.block_charge(ask, *length).block()),
+            _ => None,
+        };
+        for counter in asks.iter().map(|ask| self.charge(ask).counter()).chain(block) {
             if self.forgets_closed && model.may_open_later(&counter) {
                 model.opens_in(&counter, self.store.reset(&counter).await.unwrap().window().unwrap());
             }
@@ -223,8 +262,16 @@ impl<'a, S: Store> Replay<'a, S> {
     }
 
     fn charge(&self, ask: &PlannedCharge) -> Charge<'a> {
-        let quota = &self.quotas[ask.quota % self.quotas.len()];
-        let key = &self.keys[usize::try_from(ask.key % self.keys.len() as u64).unwrap()];
-        Charge::new(quota, key, ask.cost)
+        Charge::new(&self.quotas[ask.quota % self.quotas.len()], self.key(ask), ask.cost)
+    }
+
+    fn block_charge(&self, ask: &PlannedCharge, length: Duration) -> BlockCharge<'a> {
+        let length = BLOCKS.iter().position(|other| *other == length).expect("a planned length");
+        let quota = ask.quota % self.quotas.len();
+        BlockCharge::new(&self.blocks[quota * BLOCKS.len() + length], self.key(ask), ask.cost)
+    }
+
+    fn key(&self, ask: &PlannedCharge) -> &'a Key<'a> {
+        &self.keys[usize::try_from(ask.key % self.keys.len() as u64).unwrap()]
     }
 }

@@ -1,6 +1,6 @@
 //! The steps of a store as methods.
 
-use tollgate::{Charge, Counter, Mark, QuotaState, QuotaStates, Step, Store, StoreError};
+use tollgate::{BlockCharge, Charge, Counter, Mark, QuotaState, QuotaStates, Step, Store, StoreError};
 
 /// Shorthand for single steps, which tests write many times.
 ///
@@ -28,6 +28,14 @@ pub trait StoreSteps: Store {
     /// See [`Step::Record`].
     fn record(&self, charge: &Charge<'_>) -> impl Future<Output = Result<QuotaState, StoreError>> + Send {
         async move { self.step(Step::Record(*charge)).await.map(only) }
+    }
+
+    /// See [`Step::Block`]: the states of the counter and of its block.
+    fn block(
+        &self,
+        charge: &BlockCharge<'_>,
+    ) -> impl Future<Output = Result<[QuotaState; 2], StoreError>> + Send {
+        async move { self.step(Step::Block(*charge)).await.map(both) }
     }
 
     /// See [`Step::Refund`].
@@ -60,4 +68,10 @@ impl<S: Store> StoreSteps for S {}
 fn only(counted: QuotaStates) -> QuotaState {
     let [state] = &*counted else { panic!("a step on one counter, and {counted:?}") };
     *state
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to `map`")]
+fn both(counted: QuotaStates) -> [QuotaState; 2] {
+    let [counter, block] = &*counted else { panic!("a step on a counter and its block, and {counted:?}") };
+    [*counter, *block]
 }

@@ -33,6 +33,7 @@ struct CounterScope {
     policy: Box<str>,
     /// The windows in their written form.
     windows: Box<str>,
+    is_block: bool,
 }
 
 /// Whether denied requests are charged.
@@ -58,11 +59,30 @@ impl PolicyQuota {
     /// Returns the quota under this policy's name; denied requests consume nothing.
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
-        let windows = quota.series().to_string().into_boxed_str();
-        let scope_digest = scope_digest(policy, &windows);
+        let windows = quota.series().to_string();
+        Self::in_scope(
+            quota,
+            CounterScope { policy: policy.into(), windows: windows.into(), is_block: false },
+        )
+    }
+
+    /// The quota that counts the blocks of this one, which last as long as a window of `block`. The length is no part of
+    /// their name.
+    pub(crate) fn blocked_by(&self, block: Quota) -> Self {
+        let windows = [self.windows(), "~block"].concat();
+        let scope = CounterScope { policy: self.policy().into(), windows: windows.into(), is_block: true };
+        Self { on_store_failure: self.on_store_failure, ..Self::in_scope(block, scope) }
+    }
+
+    fn in_scope(quota: Quota, scope: CounterScope) -> Self {
+        let scope_digest = scope_digest(&scope.policy, &scope.windows);
         let (count_denied, on_store_failure) = (CountDenied::No, None);
-        let scope = Arc::new(CounterScope { policy: policy.into(), windows });
-        Self { quota, count_denied, on_store_failure, scope_digest, scope }
+        Self { quota, count_denied, on_store_failure, scope_digest, scope: Arc::new(scope) }
+    }
+
+    /// Returns whether it counts the blocks of another quota.
+    pub(crate) fn is_block(&self) -> bool {
+        self.scope.is_block
     }
 
     /// Sets whether denied requests are charged.
@@ -114,7 +134,7 @@ impl PolicyQuota {
     }
 
     /// Returns the windows in their written form: the quota's without the limit, such as `1m@first_hit`. With the
-    /// policy and the key it names a counter.
+    /// policy and the key it names a counter. Those of a [block](crate::BlockQuota) are `1m@first_hit~block`.
     #[must_use]
     pub fn windows(&self) -> &str {
         &self.scope.windows

@@ -45,6 +45,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod block;
 pub mod blocking;
 mod charge;
 mod clock;
@@ -69,6 +70,7 @@ mod timestamp;
 mod waiters;
 mod window;
 
+pub use self::block::{BlockCharge, BlockQuota};
 pub use self::charge::{Charge, CountDenied, Counter, PolicyQuota};
 pub use self::clock::{Clock, ManualClock, SystemClock};
 pub use self::decision::{Decision, Source, Verdict, whole_seconds};

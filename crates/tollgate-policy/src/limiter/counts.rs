@@ -1,12 +1,14 @@
 //! Counts under a caller's own limits: units are counted whatever the verdict, and the caller may change its counters.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
+use thiserror::Error;
 use tollgate::kind::Standing;
 use tollgate::{
-    Charge, Clock, OnStoreFailure, Quota, QuotaState, QuotaStates, Reason, Source, Step, StepDeadline, Store,
-    StoreError,
+    AnswerError, BlockCharge, BlockQuota, Charge, Clock, OnStoreFailure, Quota, QuotaError, QuotaState,
+    QuotaStates, Reason, Source, Step, StepDeadline, Store, StoreError,
 };
 
 use super::decision::ChargedQuotas;
@@ -36,22 +38,99 @@ pub enum CountOperation {
 /// One of many counts.
 pub struct AskedCount<'a, 'b> {
     attributes: &'a Attributes<'b>,
+    terms: CountTerms,
+}
+
+/// What a count does, and under which limits.
+#[derive(Debug, Clone)]
+pub struct CountTerms {
     limits: Policy,
     operation: CountOperation,
+    block: Option<BlockQuota>,
+}
+
+/// The state of a quota after a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CountState {
+    /// The state. While the key is blocked, its window is that of the block, and its used units are those of the counter
+    /// when the block began.
+    pub state: QuotaState,
+    /// Whether the key is blocked, so that nothing is counted.
+    pub is_blocked: bool,
+}
+
+/// Why a count cannot block its key.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BlockError {
+    /// Only `add`, `get` and `reset` know of blocks.
+    #[error("only `add`, `get` and `reset` have a block")]
+    Operation,
+    /// There is not exactly one quota.
+    #[error("a block needs exactly one quota")]
+    Quotas,
+    /// The quota does not count in fixed windows, or no block has this length.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
 }
 
 impl<'a, 'b> AskedCount<'a, 'b> {
-    /// Asks for an operation on the counters of these attributes under [limits of a caller](Policy::of_caller).
+    /// Asks for a count on the counters of these attributes.
+    #[must_use]
+    pub const fn new(attributes: &'a Attributes<'b>, terms: CountTerms) -> Self {
+        Self { attributes, terms }
+    }
+}
+
+impl CountTerms {
+    /// Executes the operation under [limits of a caller](Policy::of_caller).
     ///
     /// While the store cannot answer, the limits decide about [`Add`](CountOperation::Add) and
     /// [`Get`](CountOperation::Get). The other operations fail then, because they change counters of the store.
     #[must_use]
-    pub fn new(attributes: &'a Attributes<'b>, limits: Policy, operation: CountOperation) -> Self {
+    pub fn new(limits: Policy, operation: CountOperation) -> Self {
         let limits = match operation {
             CountOperation::Add(_) | CountOperation::Get(_) => limits,
             _ => limits.with_on_store_failure(OnStoreFailure::Closed),
         };
-        Self { attributes, limits, operation }
+        Self { limits, operation, block: None }
+    }
+
+    /// Blocks the key for this long if an [`Add`](CountOperation::Add) exceeds the limit. Until the block ends, nothing
+    /// is counted; then counting begins anew. A [`Get`](CountOperation::Get) says whether the key is blocked, and a
+    /// [`Reset`](CountOperation::Reset) ends the block as well. Counts without a block do not know of it. If one names
+    /// another length, the block lives on, but no longer than that length from then on.
+    ///
+    /// # Errors
+    ///
+    /// If the operation is another one, if there is not exactly one quota, if it does not count in fixed windows, or if
+    /// the length is none of a window.
+    pub fn with_block(self, length: Duration) -> Result<Self, BlockError> {
+        if matches!(self.operation, CountOperation::Subtract(_) | CountOperation::Set(_)) {
+            return Err(BlockError::Operation);
+        }
+        let [quota] = self.limits.quotas() else { return Err(BlockError::Quotas) };
+        let block = BlockQuota::new(quota.clone(), length)?;
+        Ok(Self { block: Some(block), ..self })
+    }
+
+    /// Returns the operation.
+    #[must_use]
+    pub const fn operation(&self) -> CountOperation {
+        self.operation
+    }
+
+    /// Returns the limits.
+    #[must_use]
+    pub const fn limits(&self) -> &Policy {
+        &self.limits
+    }
+
+    /// Returns whether it knows of [blocks](Self::with_block).
+    #[must_use]
+    pub const fn has_block(&self) -> bool {
+        self.block.is_some()
     }
 }
 
@@ -64,9 +143,21 @@ impl CountOperation {
         }
     }
 
-    /// Returns the first steps on these charges.
-    fn steps<'a>(self, charges: &'a [Charge<'a>]) -> SmallVec<[Step<'a>; 2]> {
+    /// Returns the first steps on these charges, of which the only one may block its key.
+    fn steps<'a>(self, charges: &'a [Charge<'a>], block: Option<&'a BlockQuota>) -> Steps<'a> {
         let each = charges.iter();
+        if let Some(block) = block {
+            let of_key = |charge: &Charge<'a>, cost| BlockCharge::new(block, charge.counter().key(), cost);
+            return match self {
+                Self::Add(_) => each.map(|charge| Step::Block(of_key(charge, charge.cost()))).collect(),
+                Self::Reset => {
+                    let counters = each.map(|charge| [charge.counter(), of_key(charge, 0).block()]);
+                    counters.flatten().map(Step::Reset).collect()
+                }
+                // Charges nothing, and shows both.
+                _ => each.map(|charge| Step::Block(of_key(charge, 0))).collect(),
+            };
+        }
         match self {
             Self::Add(_) => each.map(|charge| Step::Record(*charge)).collect(),
             Self::Set(used) => each.map(|charge| Step::Set { counter: charge.counter(), used }).collect(),
@@ -78,12 +169,22 @@ impl CountOperation {
     }
 }
 
+/// A count under limits that are the only policy of a set.
+struct PlacedCount<'a, 'b> {
+    set: Arc<PolicySet>,
+    attributes: &'a Attributes<'b>,
+    operation: CountOperation,
+    block: Option<BlockQuota>,
+}
+
 /// A count whose first steps are taken.
 struct BegunCount<'a> {
     operation: CountOperation,
     charges: &'a [Charge<'a>],
-    states: Result<QuotaStates, CheckError>,
+    states: Result<CountStates, CheckError>,
 }
+
+type CountStates = SmallVec<[CountState; 1]>;
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Executes each count separately, in no particular order, until this deadline, which all steps share. Each of
@@ -101,13 +202,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         deadline: Option<StepDeadline>,
         requests: impl IntoIterator<Item = AskedCount<'a, 'b>>,
-    ) -> Vec<Result<QuotaChanges<QuotaState>, CheckError>> {
+    ) -> Vec<Result<QuotaChanges<CountState>, CheckError>> {
         let live = self.live();
-        let asked = requests.into_iter().map(|AskedCount { attributes, limits, operation }| {
-            (Arc::new(live.of_caller(limits)), attributes, operation)
+        let asked = requests.into_iter().map(|AskedCount { attributes, terms }| {
+            let CountTerms { limits, operation, block } = terms;
+            let set = Arc::new(live.of_caller(limits));
+            PlacedCount { set, attributes, operation, block }
         });
-        let asked: Vec<(Arc<PolicySet>, &Attributes<'_>, CountOperation)> = asked.collect();
-        let matched = asked.iter().map(|(set, attributes, operation)| {
+        let asked: Vec<PlacedCount<'_, '_>> = asked.collect();
+        let matched = asked.iter().map(|PlacedCount { set, attributes, operation, .. }| {
             let matched = self.matched(set, attributes, operation.cost(), NeededValues::Cost)?;
             expect_quotas(&matched, |_| true)?;
             Ok(matched)
@@ -119,10 +222,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         });
         let charges: Vec<Charges<'_>> = charges.collect();
 
-        let steps = asked.iter().zip(&charges).map(|((_, _, operation), charges)| operation.steps(charges));
+        let steps = asked.iter().zip(&charges);
+        let steps = steps.map(|(asked, charges)| asked.operation.steps(charges, asked.block.as_ref()));
         let steps: Vec<Steps<'_>> = steps.collect();
         let mut begun = self.take_each(deadline, steps).await.into_iter();
-        let begun = asked.iter().zip(&charges).map(|((_, _, operation), charges)| {
+        let begun = asked.iter().zip(&charges).map(|(PlacedCount { operation, .. }, charges)| {
             let (charges, (steps, answers)) = (charges.as_slice(), begun.next().unwrap_or_default());
             let states = self.joined(*operation, charges, &steps, answers);
             BegunCount { operation: *operation, charges, states }
@@ -131,10 +235,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let states = self.subtract_each(deadline.map(StepDeadline::after_a_step), begun).await;
 
         let counted = asked.iter().zip(&matched).zip(states);
-        let counted = counted.map(|(((set, _, _), matched), states)| {
+        let counted = counted.map(|((asked, matched), states)| {
             let charged = ChargedQuotas::of(matched.as_ref().map_err(CheckError::clone)?);
-            let values = states?.iter().copied().map(Some).collect();
-            Ok(QuotaChanges { set: Arc::clone(set), charged, values, forgotten: Vec::new() })
+            let values = states?.into_iter().map(Some).collect();
+            Ok(QuotaChanges { set: Arc::clone(&asked.set), charged, values, forgotten: Vec::new() })
         });
         counted.collect()
     }
@@ -144,11 +248,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         deadline: Option<StepDeadline>,
         begun: Vec<BegunCount<'_>>,
-    ) -> Vec<Result<QuotaStates, CheckError>> {
+    ) -> Vec<Result<CountStates, CheckError>> {
         let refunds = begun.iter().map(|count| match (count.operation, &count.states) {
             (CountOperation::Subtract(_), Ok(open)) => {
                 let each = count.charges.iter().zip(open);
-                each.map(|(charge, state)| Step::Refund { charge: *charge, mark: state.mark() }).collect()
+                each.map(|(charge, open)| Step::Refund { charge: *charge, mark: open.state.mark() }).collect()
             }
             _ => SmallVec::new(),
         });
@@ -188,14 +292,23 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         charges: &[Charge<'_>],
         steps: &[Step<'_>],
         answers: Vec<Result<QuotaStates, StoreError>>,
-    ) -> Result<QuotaStates, CheckError> {
+    ) -> Result<CountStates, CheckError> {
         // During an outage, the limits may answer for a counter that nothing was added to.
         let is_changed = |answer: &Result<QuotaStates, StoreError>| {
             let states = answer.as_ref().into_iter().flatten();
             answer.is_ok() && states.map(QuotaState::source).all(|source| source != Source::Fallback)
         };
-        let changed = steps.iter().zip(&answers).filter(|(_, answer)| is_changed(answer));
+        // The reset of a block follows that of its counter, which names both.
+        let own = steps.iter().zip(&answers).take(charges.len());
+        let changed = own.filter(|(_, answer)| is_changed(answer));
         let changed = changed.filter_map(|(step, _)| quota_of(step)).collect();
+        if let [Step::Block(charge)] = steps {
+            let counted = answers.into_iter().next().unwrap_or_else(|| Err(AnswerError::Nonsense.into()));
+            let counted = self.with_room(&charge.charges(), counted);
+            let state = counted.and_then(|counted| state_or_block(charge, &counted, operation));
+            let states = state.map(|state| [state].into_iter().collect());
+            return states.map_err(|error| CheckError::after(changed, Box::default(), error));
+        }
         let states = match operation {
             CountOperation::Add(cost) => {
                 let each = charges.iter().zip(answers);
@@ -218,7 +331,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 QuotaStates::of_each(answers)
             }
         };
-        states.map_err(|error| CheckError::after(changed, Box::default(), error))
+        let states = states.map_err(|error| CheckError::after(changed, Box::default(), error))?;
+        let states = states.iter().take(charges.len());
+        Ok(states.map(|state| CountState { state: *state, is_blocked: false }).collect())
     }
 
     /// Returns the answer to a step on these charges, or that of [`when_full`](Self::when_full).
@@ -241,6 +356,35 @@ type Steps<'a> = SmallVec<[Step<'a>; 2]>;
 
 /// The steps of one count, with their answers.
 type StepAnswers<'a> = (Steps<'a>, Vec<Result<QuotaStates, StoreError>>);
+
+/// Returns the state of a counter and its block as this operation shows it.
+fn state_or_block(
+    charge: &BlockCharge<'_>,
+    counted: &QuotaStates,
+    operation: CountOperation,
+) -> Result<CountState, StoreError> {
+    let [counter, block] = &**counted else { return Err(AnswerError::Nonsense.into()) };
+    let quota = charge.charge().counter().quota().quota();
+    let cost = operation.cost();
+    if block.used() == 0 {
+        let state = match operation {
+            CountOperation::Get(_) => with_reason(quota, counter, counter.used(), cost.max(1)),
+            _ => judged(quota, counter, cost),
+        };
+        return Ok(CountState { state, is_blocked: false });
+    }
+    // What can never fit does not fit after the block either.
+    let state = with_reason(quota, block, quota.limit(), cost.max(1)).with_units(counter.units());
+    Ok(CountState { state, is_blocked: true })
+}
+
+/// Returns this state of a counter under a quota, with the reason if `cost` units are too many next to so many.
+fn with_reason(quota: &Quota, state: &QuotaState, used: u64, cost: u32) -> QuotaState {
+    let Some(window) = state.window() else { return *state };
+    let reason = Reason::of(used, cost.into(), quota.limit());
+    let standing = Standing::in_window(state.used(), window);
+    QuotaState::of(quota, &standing, state.now(), reason, cost.into()).with_source(state.source())
+}
 
 /// Returns the state of a counter to which `cost` units were added without asking, with the reason if they are too many.
 /// If nothing was counted, nothing is too many.

@@ -40,7 +40,7 @@ use tollgate::{
     QuotaStates, Step, StepDeadline, Store, StoreError, SystemClock,
 };
 
-pub use self::counts::{AskedCount, CountOperation};
+pub use self::counts::{AskedCount, BlockError, CountOperation, CountState, CountTerms};
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::each::AskedCheck;
 pub use self::holds::{

@@ -274,6 +274,7 @@ pub(super) fn quota_of(step: &Step<'_>) -> Option<PolicyQuota> {
     let counter = match step {
         Step::Reset(counter) | Step::Set { counter, .. } => *counter,
         Step::Record(charge) | Step::Refund { charge, .. } => charge.counter(),
+        Step::Block(charge) => charge.charge().counter(),
         _ => return None,
     };
     Some(counter.quota().clone())

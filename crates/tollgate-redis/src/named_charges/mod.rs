@@ -44,6 +44,8 @@ pub(crate) enum CounterOperation {
     Record,
     /// Charges nothing, but counts denials where they count. For requests that are denied elsewhere.
     Deny,
+    /// Charges the first counter, unless the second one, its block, has begun.
+    Block,
     /// Charges nothing.
     Look,
     /// Gives the units back, in the marked window.

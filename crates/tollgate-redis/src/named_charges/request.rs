@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 use tollgate::kind::Standing;
-use tollgate::{CountDenied, Quota, StoreError, Timestamp};
+use tollgate::{Charge, CountDenied, Quota, StoreError, Timestamp};
 
 use super::{ChargedCounter, CounterOperation, NamedCharges};
 use crate::denials::Id;
@@ -136,6 +136,11 @@ impl NamedCharges<'_> {
             }
             CounterOperation::Record => CounterStep::Record { units },
             CounterOperation::Deny => CounterStep::Deny { units, denials: denials() },
+            CounterOperation::Block if index == 0 => {
+                let limit = on_counter().map(Charge::limit).min().unwrap_or_default();
+                CounterStep::Block { units, limit }
+            }
+            CounterOperation::Block => CounterStep::Block { units: 0, limit: 0 },
             CounterOperation::Look => CounterStep::Look,
             CounterOperation::Refund(mark) => {
                 CounterStep::Refund { units, start: mark.time().as_unix_millis() }

@@ -129,6 +129,12 @@ impl Request {
 
     /// Executes the step as the script does: returns the usage of each counter after it, from the usage before.
     pub(super) fn step(&self, counters: &mut [CountChange]) {
+        if let (Some(Shape { step: CounterStep::Block { units, limit }, .. }), [counter, block]) =
+            (self.shapes.first(), &mut *counters)
+        {
+            counter.charge_or_block(block, *units, *limit);
+            return;
+        }
         let is_admitted =
             self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.step.fits(found.before));
         for (shape, found) in self.shapes.iter().zip(counters) {

@@ -16,6 +16,9 @@ pub(crate) enum CounterStep {
     Deny { units: u64, denials: ChargedDenials },
     /// Charges nothing.
     Look,
+    /// Charges the units, unless the other counter of the request, the block of this one, has begun. Above the limit,
+    /// the block begins with all units. The block itself has neither.
+    Block { units: u64, limit: u64 },
     /// Writes this as the count.
     Set { used: u64 },
     /// Gives back the units, at most the used ones, if the window is the one with this start.
@@ -79,6 +82,19 @@ impl CountChange {
             standing.give_back(charged, mark).1
         });
         self.after = self.before;
+    }
+
+    /// Charges a counter, unless its block has begun. Above the limit, the block begins with all units.
+    pub(super) fn charge_or_block(&mut self, block: &mut Self, units: u64, limit: u64) {
+        let after = self.before.saturating_add(units).min(Quota::MAX_LIMIT);
+        let (counted, blocked) = match block.before {
+            0 if units > 0 && after > limit => (0, after),
+            0 => (after, 0),
+            blocked => (self.before, blocked),
+        };
+        (self.after, block.after) = (counted, blocked);
+        // The units that were taken, wherever they are.
+        self.given = if block.before == 0 { after - self.before } else { 0 };
     }
 
     /// Takes the step, by whether all counters of the request have room. No step leads to more units than are kept.
@@ -172,6 +188,8 @@ impl CounterStep {
             {
                 with(units)
             }
+            // Depends on the other counter, too.
+            Self::Block { .. } => used,
             Self::Charge { .. } | Self::Record { .. } | Self::Deny { .. } | Self::Look => used,
             Self::Set { used } => used,
             Self::Refund { units, .. } => used.saturating_sub(units),

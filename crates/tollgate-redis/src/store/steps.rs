@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{Charge, Counter, Mark, QuotaState, QuotaStates, Step, StoreError};
+use tollgate::{BlockCharge, Charge, Counter, Mark, QuotaState, QuotaStates, Step, StoreError};
 
 use super::StoreInner;
 use super::ask::StepResult;
@@ -24,6 +24,7 @@ impl StoreInner {
             Step::Charge(charges) => self.reserve(charges, call).await,
             Step::Peek(charges) => self.peek(charges, call).await,
             Step::Record(charge) => self.record(&charge, call).await.map(QuotaStates::one),
+            Step::Block(charge) => self.block(&charge, call).await,
             Step::Refund { charge, mark } => self.refund(&charge, mark, call).await.map(QuotaStates::one),
             Step::Reset(counter) => {
                 self.change(&counter, CounterOperation::Reset, call).await.map(QuotaStates::one)
@@ -55,6 +56,20 @@ impl StoreInner {
         let CountChange { before, after, .. } = *taken.only()?;
         let units = named_charges::units(charge, after.saturating_sub(before));
         Ok(taken.state(&charge.counter())?.with_units(units))
+    }
+
+    async fn block(&self, charge: &BlockCharge<'_>, call: CallTime) -> Result<QuotaStates, StoreError> {
+        let charges = charge.charges();
+        let named = NamedCharges::new(&charges, &self.names);
+        let taken = {
+            // If the block begins, the counter is reset.
+            let _changing = self.changing(&named);
+            self.take(&named, CounterOperation::Block, call.continued()).await?
+        };
+        let [counted, block] = taken.found.as_slice() else { return Err(RedisError::BadReply.into()) };
+        let units = u32::try_from(counted.given).map_err(|_| RedisError::BadReply)?;
+        let counter = counted.state(&charge.charge().counter(), taken.now).with_units(units);
+        Ok([counter, block.state(&charge.block(), taken.now)].into_iter().collect())
     }
 
     async fn refund(

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tollgate::{QuotaState, Source, StoreError, Verdict};
 use tollgate_policy::{
-    AskedCheck, AskedCount, AskedHold, CheckError, CountOperation, InFlightStanding, MarkedCharge, Policy,
-    PolicyDecision, PolicyHold, PolicyLimit, PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund,
-    QuotaStanding, RefundError, RenewAnswer, ReserveAnswer, SettleAnswer, TogetherError, TrialDecision,
-    TrialKind, WhenFull,
+    AskedCheck, AskedCount, AskedHold, CheckError, CountOperation, CountState, CountTerms, InFlightStanding,
+    MarkedCharge, Policy, PolicyDecision, PolicyHold, PolicyLimit, PolicyLimiter, PolicySet, QuotaChanges,
+    QuotaRefund, QuotaStanding, RefundError, RenewAnswer, ReserveAnswer, SettleAnswer, TogetherError,
+    TrialDecision, TrialKind, WhenFull,
 };
 use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
@@ -309,16 +309,15 @@ impl DecisionEngine {
     /// Executes each count under its caller's own limits, separately. Additions are checks, for the metrics.
     pub(crate) async fn count_each(
         &self,
-        requests: Vec<(&CallerAttributes<'_>, Policy, CountOperation)>,
-    ) -> Vec<Result<QuotaChanges<QuotaState>, CheckError>> {
+        requests: Vec<(&CallerAttributes<'_>, CountTerms)>,
+    ) -> Vec<Result<QuotaChanges<CountState>, CheckError>> {
         let stopwatch = Stopwatch::start();
-        let adds = requests.iter().map(|(_, _, operation)| matches!(operation, CountOperation::Add(_)));
+        let adds = requests.iter().map(|(_, terms)| matches!(terms.operation(), CountOperation::Add(_)));
         let adds: Vec<bool> = adds.collect();
         let undropped = adds.contains(&true).then(|| self.metrics.undropped());
         let deadline = self.limiter.store().deadline(stopwatch, None);
-        let asked = requests.into_iter().map(|(attributes, limits, operation)| {
-            AskedCount::new(attributes.as_attributes(), limits, operation)
-        });
+        let asked = requests.into_iter();
+        let asked = asked.map(|(attributes, terms)| AskedCount::new(attributes.as_attributes(), terms));
         let counted = self.limiter.count_each_until(deadline, asked).await;
         undropped.into_iter().for_each(UndroppedCheck::ended);
         for (counted, is_add) in counted.iter().zip(&adds) {

@@ -3,11 +3,11 @@
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use tollgate::{AnswerError, OnStoreFailure, Quota, QuotaKind, StoreError};
-use tollgate_policy::{CountOperation, Policy, PolicyError};
+use tollgate_policy::{CountOperation, CountTerms, Policy, PolicyError};
 
 use super::wire::{
-    BatchRequest, CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm, CountReply,
-    CountRequest, GivenLimit, OperationName, OutageAnswer, expect_caller_quotas,
+    BatchRequest, BlockLength, CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm,
+    CountReply, CountRequest, GivenLimit, OperationName, OutageAnswer, expect_caller_quotas,
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
@@ -18,8 +18,7 @@ use crate::request::json::{self, CostUnits, Object};
 /// A valid count.
 struct ReadCount<'a> {
     attributes: CallerAttributes<'a>,
-    limits: Policy,
-    operation: CountOperation,
+    terms: CountTerms,
     form: CountForm,
 }
 
@@ -31,11 +30,11 @@ impl Edge {
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let asked = self.read_count(caller, json::read::<CountRequest<'_>>(&body)?.into())?;
-        let ReadCount { attributes, limits, operation, form } = asked;
-        let counted = self.engine()?.count_each(vec![(&attributes, limits, operation)]).await.pop();
+        let ReadCount { attributes, terms, form } = &asked;
+        let counted = self.engine()?.count_each(vec![(attributes, terms.clone())]).await.pop();
         let counted = counted.unwrap_or_else(|| Err(StoreError::from(AnswerError::Nonsense).into()));
         let counted = counted.map_err(|error| Rejection::change(&error, "attributes"))?;
-        let answer = CountReply::new(&counted, operation, form).ok_or_else(nonsense)?;
+        let answer = CountReply::new(&counted, terms, *form).ok_or_else(nonsense)?;
         Ok(reply::json(StatusCode::OK, &answer))
     }
 
@@ -51,16 +50,15 @@ impl Edge {
         let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
         let asked = requests.into_iter().map(|Object(request)| self.read_count(caller, request));
         let asked: Vec<Result<ReadCount<'_>, Rejection>> = asked.collect();
-        let counts = asked.iter().flatten();
-        let counts = counts.map(|count| (&count.attributes, count.limits.clone(), count.operation));
+        let counts = asked.iter().flatten().map(|count| (&count.attributes, count.terms.clone()));
         let counted = self.engine()?.count_each(counts.collect()).await;
         let mut counted = counted.iter();
         let entries = asked.iter().enumerate().map(|(index, asked)| {
             let place = format!("requests[{index}]");
             let answer = match asked {
                 Err(rejection) => Err(rejection.clone().within(&place)),
-                Ok(ReadCount { operation, form, .. }) => match counted.next() {
-                    Some(Ok(counted)) => CountReply::new(counted, *operation, *form).ok_or_else(nonsense),
+                Ok(ReadCount { terms, form, .. }) => match counted.next() {
+                    Some(Ok(counted)) => CountReply::new(counted, terms, *form).ok_or_else(nonsense),
                     Some(Err(error)) => Err(Rejection::change(error, &format!("{place}.attributes"))),
                     None => Err(nonsense()),
                 },
@@ -76,8 +74,17 @@ impl Edge {
         caller: &'a Caller,
         request: CountEntryRequest<'a>,
     ) -> Result<ReadCount<'a>, Rejection> {
-        let CountEntryRequest { attributes, policy, quotas, window, operation, cost, used, on_store_failure } =
-            request;
+        let CountEntryRequest {
+            attributes,
+            policy,
+            quotas,
+            window,
+            operation,
+            cost,
+            used,
+            block,
+            on_store_failure,
+        } = request;
         let (form, quotas) = match (quotas, window) {
             (Some(_), _) if !self.asking.caller_quotas => return Err(Rejection::no_limits("quotas")),
             (None, Some(_)) if !self.asking.caller_quotas => return Err(Rejection::no_limits("window")),
@@ -96,11 +103,22 @@ impl Edge {
         })?;
         let operation = read_operation(operation, cost, used)?;
         let limits = limits.with_on_store_failure(on_failure(operation, on_store_failure)?);
-        if !caller.may_touch(limits.name()) {
+        let name = limits.name().to_owned();
+        let terms = CountTerms::new(limits, operation);
+        let terms = match block {
+            None => terms,
+            Some(_) if form == CountForm::Window => {
+                return Err(Rejection::bad_field("block", "a block needs a limit: give `quotas`"));
+            }
+            Some(BlockLength(length)) => {
+                terms.with_block(length).map_err(|error| Rejection::bad_field("block", error.to_string()))?
+            }
+        };
+        if !caller.may_touch(&name) {
             return Err(OtherPolicy.into());
         }
-        caller.series().unwrap_or(&self.series).note(limits.quotas())?;
-        Ok(ReadCount { attributes: caller.asks(attributes), limits, operation, form })
+        caller.series().unwrap_or(&self.series).note(terms.limits().quotas())?;
+        Ok(ReadCount { attributes: caller.asks(attributes), terms, form })
     }
 }
 

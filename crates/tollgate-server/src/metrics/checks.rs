@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{OnStoreFailure, QuotaState, Source};
+use tollgate::{OnStoreFailure, Source};
 use tollgate_envoy::Response;
-use tollgate_policy::{Policy, PolicyDecision, QuotaChanges};
+use tollgate_policy::{CountState, Policy, PolicyDecision, QuotaChanges};
 
 use super::Metrics;
 
@@ -51,8 +51,8 @@ impl CheckSource {
     }
 
     /// Like [`of`](Self::of), but for units that were added under a caller's own limits.
-    pub(crate) fn of_count(counted: &QuotaChanges<QuotaState>) -> Self {
-        match counted.iter().any(|(_, _, state)| state.source() == Source::Fallback) {
+    pub(crate) fn of_count(counted: &QuotaChanges<CountState>) -> Self {
+        match counted.iter().any(|(.., counted)| counted.state.source() == Source::Fallback) {
             true => Self::FallbackOpen,
             false => Self::Store,
         }

@@ -189,6 +189,7 @@ impl<S: Store> MeteredStore<S> {
         let names: Vec<String> = match step {
             Step::Charge(charges) | Step::Peek(charges) => charge_names(charges),
             Step::Record(charge) | Step::Refund { charge, .. } => charge_names(slice::from_ref(charge)),
+            Step::Block(charge) => vec![name(charge.charge().counter()), name(charge.block())],
             Step::Reset(counter) | Step::Set { counter, .. } => vec![name(*counter)],
             _ => Vec::new(),
         };

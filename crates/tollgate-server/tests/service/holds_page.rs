@@ -26,6 +26,32 @@ fn sections(page: &str) -> Vec<&str> {
     page.split("\n## ").skip(1).collect()
 }
 
+/// Plays the commands of a section, and returns the answers and those that the section shows.
+fn commands_and_answers(section: &str, server: &Server) -> (Vec<Value>, Vec<Value>) {
+    let shown = blocks(section).into_iter().filter(|block| block.language == "text");
+    let shown = shown.flat_map(|block| block.text.lines()).map(|line| line.parse().expect("JSON")).collect();
+    let commands = blocks(section).into_iter().filter(|block| block.language == "sh");
+    let commands: Vec<String> = commands
+        .flat_map(|block| block.text.replace("\\\n", " ").lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let answers = commands.iter().map(|command| Curl::parse(command).send(server).json()).collect();
+    (answers, shown)
+}
+
+/// All but the times is as the page shows it.
+fn assert_shown(answer: &Value, shown: &Value) {
+    for (field, shown) in shown.as_object().expect("an object") {
+        let is_time =
+            ["reset_after_ms", "retry_after_ms", "block_after_ms", "window"].contains(&field.as_str());
+        assert!(
+            is_time && answer[field].is_null() == shown.is_null() || answer[field] == *shown,
+            "{field}: {answer}"
+        );
+    }
+    let fields = |value: &Value| value.as_object().map(serde_json::Map::len);
+    assert_eq!(fields(answer), fields(shown), "{answer}");
+}
+
 #[test]
 fn the_commands_about_costs_answer_as_their_page_says() {
     let [settling, in_flight, statuses, ids, sealed, records, overdraft, envoy] = sections(COSTS)[..] else {
@@ -71,42 +97,25 @@ fn the_commands_about_costs_answer_as_their_page_says() {
 
 #[test]
 fn the_commands_about_single_calls_answer_as_their_page_says() {
-    let [given, counted, narrowed] = sections(ASKING)[..] else { panic!("other sections") };
+    let [given, counted, blocked, narrowed] = sections(ASKING)[..] else { panic!("other sections") };
 
     let [answer] = &played(given, &start(ASKING, given))[..] else { panic!("a check with limits") };
     let limits = quotas(answer);
     assert_eq!([&limits[0]["limit"], &limits[1]["limit"]], [&json!(5), &json!(100)]);
     assert_eq!(answer["policy"], "downloads:caller");
 
-    let shown = blocks(counted).into_iter().filter(|block| block.language == "text");
-    let shown: Vec<Value> =
-        shown.flat_map(|block| block.text.lines()).map(|line| line.parse().expect("JSON")).collect();
-    let server = start(ASKING, counted);
-    let commands = blocks(counted).into_iter().filter(|block| block.language == "sh");
-    let commands: Vec<String> = commands
-        .flat_map(|block| block.text.replace("\\\n", " ").lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    let answers: Vec<Value> =
-        commands.iter().map(|command| Curl::parse(command).send(&server).json()).collect();
-    let [added, subtracted, looked, batch] = &answers[..] else { panic!("other commands: {commands:?}") };
-    // All but the times is as the page shows it.
+    let (answers, shown) = commands_and_answers(counted, &start(ASKING, counted));
+    let [added, subtracted, looked, batch] = &answers[..] else { panic!("other commands: {answers:?}") };
     for (answer, shown) in [added, subtracted, looked].into_iter().zip(&shown) {
-        for (field, shown) in shown.as_object().expect("an object") {
-            let is_time = ["reset_after_ms", "window"].contains(&field.as_str());
-            assert!(
-                is_time && answer[field].is_null() == shown.is_null() || answer[field] == *shown,
-                "{field}: {answer}"
-            );
-        }
-        assert_eq!(
-            answer.as_object().map(serde_json::Map::len),
-            shown.as_object().map(serde_json::Map::len),
-            "{answer}"
-        );
+        assert_shown(answer, shown);
     }
     assert_eq!(shown.len(), 3);
     let used = |place: usize| batch["counts"][place]["used"].as_u64();
     assert_eq!((used(0), used(1)), (Some(1), Some(1)), "{batch}");
+
+    let (answers, shown) = commands_and_answers(blocked, &start(ASKING, blocked));
+    assert_eq!((answers.len(), shown.len()), (2, 2));
+    answers.iter().zip(&shown).for_each(|(answer, shown)| assert_shown(answer, shown));
 
     let folder = Folder::new();
     let file = blocks(POLICIES).into_iter().find(|block| block.language == "yaml");

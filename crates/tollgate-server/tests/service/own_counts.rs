@@ -115,6 +115,23 @@ fn the_wrong_field_is_named_and_nothing_is_counted() {
     wrong(&quotas(&json!({ "cost": 4_294_967_296_u64 })), "cost");
     wrong(&quotas(&json!({ "on_store_failure": "local" })), "on_store_failure");
     wrong(&quotas(&json!({ "operation": "reset", "on_store_failure": "open" })), "on_store_failure");
+    for block in [
+        json!("30"),
+        json!("0s"),
+        json!("11y"),
+        json!("day@Europe/Berlin"),
+        json!("1m@first_hit"),
+        json!(30),
+        json!(null),
+        json!(true),
+    ] {
+        wrong(&quotas(&json!({ "block": block })), "block");
+    }
+    wrong(&quotas(&json!({ "block": "30s", "operation": "subtract" })), "block");
+    wrong(&quotas(&json!({ "block": "30s", "operation": "set", "used": 1 })), "block");
+    wrong(&json!({ "block": "30s", "window": "1m" }), "block");
+    wrong(&json!({ "block": "30s", "quotas": ["5/1m", "9/1h"] }), "block");
+    wrong(&json!({ "block": "30s", "quotas": ["5/1m~log"], "operation": "get" }), "block");
     wrong(&quotas(&json!({ "key": "alice" })), "key");
     wrong(&quotas(&json!({ "policy": "log in" })), "policy");
     wrong(&quotas(&json!({ "policy": "login:caller" })), "policy");
@@ -128,6 +145,60 @@ fn the_wrong_field_is_named_and_nothing_is_counted() {
         assert_eq!(server.post("/v1/count/batch", &batch).status, 400);
     }
     assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
+}
+
+#[test]
+fn a_blocked_key_counts_nothing_until_the_block_has_ended() {
+    let mut arguments = OWN.to_vec();
+    arguments.push("--test-clock");
+    let server = Server::start(&arguments);
+    let ask = |more: &Value| {
+        let mut body = json!({ "quotas": ["2/1d@first_hit"], "block": "30s" });
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        server.post("/v1/count", &count(&body)).json()
+    };
+    let advance = |millis: u64| {
+        let moved = server.admin_post("/v1/clock", &json!({ "advance_ms": millis }).to_string());
+        assert_eq!(moved.status, 200);
+    };
+    let told = |answer: &Value| {
+        ["allowed", "blocked", "used", "block_after_ms", "reset_after_ms", "retry_after_ms"]
+            .map(|name| answer[name].clone())
+    };
+    let first = ask(&json!({ "cost": 2 }));
+    assert_eq!(told(&first)[..4], [json!(true), json!(false), json!(2), Value::Null]);
+    let begun = ask(&json!({}));
+    let full = json!(30_000);
+    let exceeded = [json!(false), json!(true), json!(3), full.clone(), full.clone(), full];
+    assert_eq!(told(&begun), exceeded);
+    assert_eq!(
+        begun["window"]["end"]
+            .as_i64()
+            .zip(begun["window"]["start"].as_i64())
+            .map(|(end, start)| end - start),
+        Some(30_000)
+    );
+    advance(29_999);
+    let last = [json!(false), json!(true), json!(3), json!(1), json!(1), json!(1)];
+    assert_eq!([told(&ask(&json!({}))), told(&ask(&json!({ "operation": "get" })))], [last.clone(), last]);
+    advance(1);
+    let got = ask(&json!({ "operation": "get" }));
+    assert_eq!(told(&got)[..4], [json!(true), json!(false), json!(0), Value::Null]);
+    assert_eq!(told(&ask(&json!({})))[..4], [json!(true), json!(false), json!(1), Value::Null]);
+    // A reset ends both.
+    assert_eq!(ask(&json!({ "cost": 9 }))["blocked"], true);
+    let reset = ask(&json!({ "operation": "reset" }));
+    assert_eq!(told(&reset)[..4], [Value::Null, json!(false), json!(0), Value::Null]);
+    assert_eq!(told(&ask(&json!({})))[..4], [json!(true), json!(false), json!(1), Value::Null]);
+    // Another key has its own, and a batch answers as well.
+    let entry = |user: &str| json!({ "attributes": { "user": user }, "policy": "login", "quotas": ["1/1d"], "block": "1h" });
+    let batch = json!({ "requests": [entry("bob"), entry("carol"), entry("bob")] });
+    let counts = server.post("/v1/count/batch", &batch.to_string()).json()["counts"].clone();
+    let blocked: Vec<&Value> =
+        counts.as_array().expect("a list").iter().map(|count| &count["blocked"]).collect();
+    assert_eq!(blocked, [&json!(false), &json!(false), &json!(true)]);
+    // Two counters of alice and carol, and the block of bob.
+    assert_eq!(server.metric("tollgate_store_counters"), Some(3.0));
 }
 
 #[test]

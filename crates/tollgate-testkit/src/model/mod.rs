@@ -9,7 +9,7 @@ mod counter;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tollgate::{Charge, CountDenied, Counter, Full, Mark, PerQuota, Quota, Timestamp, Window};
+use tollgate::{BlockCharge, Charge, CountDenied, Counter, Full, Mark, PerQuota, Quota, Timestamp, Window};
 
 use self::counter::SHORT_STEP;
 use crate::ChargeCount;
@@ -125,6 +125,43 @@ impl Model {
         Ok(ChargeCount { units: u32::try_from(count.used - used).unwrap(), ..count })
     }
 
+    /// Like [`Step::Block`](tollgate::Step::Block): the counter, and its block.
+    ///
+    /// # Errors
+    ///
+    /// If it needs one more counter than the cap allows. A block gets the place of its counter.
+    pub fn block(&mut self, asked: &BlockCharge<'_>) -> Result<[ChargeCount; 2], Full> {
+        let (charge, counter, block) = (asked.charge(), asked.charge().counter(), asked.block());
+        let (before, blocked) = (self.look(&counter), self.look(&block));
+        let count = |held: ModelCounter, units: u64| ChargeCount {
+            used: held.used,
+            window: held.window,
+            fits: true,
+            units: u32::try_from(units).unwrap(),
+        };
+        if charge.cost() == 0 || blocked.used > 0 {
+            return Ok([count(before, 0), count(blocked, 0)]);
+        }
+        let after = before.with(charge.cost().into());
+        let units = after.used - before.used;
+        if after.used <= charge.limit() {
+            if !self.has_room_for(&[charge]) {
+                return Err(Full);
+            }
+            self.store(&counter, after);
+            return Ok([count(after, units), count(blocked, 0)]);
+        }
+        let mut next = self.clone();
+        next.counters.remove(&name(&counter));
+        if !next.has_room_for(&[Charge::new(block.quota(), block.key(), 1)]) {
+            return Err(Full);
+        }
+        *self = next;
+        let begun = ModelCounter { used: after.used, ..blocked };
+        self.store(&block, begun);
+        Ok([count(self.look(&counter), units), count(begun, 0)])
+    }
+
     /// Like [`Step::Set`](tollgate::Step::Set).
     ///
     /// # Errors
@@ -198,7 +235,13 @@ impl Model {
     /// Returns the counter in its current state.
     fn look(&mut self, counter: &Counter<'_>) -> ModelCounter {
         let (now, opened) = (self.now, self.window_of(counter));
+        let is_block = windows(counter).ends_with("~block");
         if let Some(held) = self.counters.get_mut(&name(counter)).filter(|held| held.is_live(now)) {
+            if is_block {
+                // It ends when it ended, however long the step says that blocks are.
+                held.counter.window =
+                    Window::new(held.counter.window.end() - opened.length(), held.counter.window.end());
+            }
             held.counter = held.counter.at(now, opened);
             return held.counter;
         }
@@ -270,6 +313,10 @@ fn name(counter: &Counter<'_>) -> CounterName {
 }
 
 fn windows(counter: &Counter<'_>) -> String {
+    // A block is no window of its length.
+    if counter.quota().windows().ends_with("~block") {
+        return counter.quota().windows().into();
+    }
     let written = counter.quota().quota().to_string();
     let (_, windows) = written.split_once('/').unwrap();
     windows.into()

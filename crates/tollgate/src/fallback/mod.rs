@@ -16,7 +16,10 @@ use smallvec::SmallVec;
 pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
 use crate::hold::{HoldAnswer, HoldPlace, HoldStep};
 use crate::store::{Answer, AnswerError, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
-use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock};
+use crate::{
+    BlockCharge, Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Reason, Source,
+    SystemClock,
+};
 
 /// A store with a policy for outages.
 ///
@@ -29,7 +32,7 @@ use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Re
 /// | step | `Open` | `Closed` | `Local` |
 /// |---|---|---|---|
 /// | [`Charge`](Step::Charge), [`Peek`](Step::Peek) | admitted | error | counted here |
-/// | [`Record`](Step::Record) | not counted | error | counted here |
+/// | [`Record`](Step::Record), [`Block`](Step::Block) | not counted | error | counted here |
 /// | [`Refund`](Step::Refund), [`Reset`](Step::Reset), [`Set`](Step::Set) | error | error | error |
 ///
 /// The last three change a counter of the store. Nothing in this process can replace that, so the caller gets the
@@ -299,6 +302,16 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
                 // A record charges without asking, so it is never denied.
                 Ok(counted.iter().map(|state| state.with_reason(None)).collect())
             }
+            (Step::Block(step), Err(error)) => {
+                let block = |charges: &[Charge<'_>]| match charges {
+                    [charge, block] => self.memory.block(&BlockCharge::of(*charge, block.counter())),
+                    // Both have the policy of the quota.
+                    charges => Ok(self.memory.look(charges)),
+                };
+                let look = |charges: &[Charge<'_>]| self.memory.look(charges);
+                let counted = self.instead(&step.charges(), error, block, look)?;
+                Ok(counted.iter().map(|state| state.with_reason(None)).collect())
+            }
             (Step::Refund { .. } | Step::Reset(_) | Step::Set { .. }, Err(error)) => Err(error),
         }
     }
@@ -410,6 +423,7 @@ fn possible(step: Step<'_>, counted: QuotaStates) -> Result<QuotaStates, StoreEr
     let is_possible = match step {
         Step::Charge(charges) | Step::Peek(charges) => is_possible(charges, &counted),
         Step::Record(_) | Step::Refund { .. } | Step::Reset(_) | Step::Set { .. } => counted.len() == 1,
+        Step::Block(_) => counted.len() == 2,
     };
     if is_possible { Ok(counted) } else { Err(AnswerError::Nonsense.into()) }
 }

@@ -299,6 +299,44 @@ impl<'a> LockedStep<'a> {
         Ok(states)
     }
 
+    /// Charges the first counter without asking, unless the second one, its block, has begun. If the limit is exceeded
+    /// then, the block begins: all units move there, and the counter is forgotten.
+    pub(super) fn charge_or_block(&mut self) -> Result<QuotaStates, NoRoom> {
+        let (charge, cost) = (self.charges[0], u64::from(self.charges[0].cost()));
+        let before = self.outcomes[0].standing().clone();
+        if cost == 0 || self.outcomes[1].standing().used() > 0 {
+            return Ok([0, 1]
+                .map(|index| self.state_at(index, self.outcomes[index].standing()))
+                .into_iter()
+                .collect());
+        }
+        let after = before.clone().add(cost);
+        let taken = at_most(charge.cost(), after.used() - before.used());
+        let (counted, block) = if after.used() <= charge.limit() {
+            let counter = self.indices[0];
+            self.take_room(|held| held == counter, |held| held == counter, |_, _| 0, (0, 0))?;
+            self.write(0, &after);
+            (after, self.outcomes[1].standing().clone())
+        } else {
+            let block = self.begun_block(after.used());
+            self.take_place(0, 1)?;
+            let counted = self.forget(0);
+            self.write(1, &block);
+            (counted, block)
+        };
+        Ok([self.state_at(0, &counted).with_units(taken), self.state_at(1, &block)].into_iter().collect())
+    }
+
+    /// A block of so many units that begins now, and not in a window that is open and empty.
+    fn begun_block(&self, used: u64) -> Standing {
+        let (counter, outcome) = (self.charges[1].counter(), &self.outcomes[1]);
+        let unused = match outcome.placement.course {
+            Course::Stayed => counter.quota().quota().unused_at(counter.key(), outcome.now),
+            Course::Opened | Course::MovedBack => outcome.standing().clone(),
+        };
+        unused.set(used)
+    }
+
     /// Sets the usage of the only counter, unless it has that value.
     pub(super) fn set(&mut self, used: u64) -> Result<QuotaState, NoRoom> {
         self.change(self.standing().set(used))
@@ -327,18 +365,26 @@ impl<'a> LockedStep<'a> {
             let counter = self.charges[0].counter();
             return self.state(&counter.quota().quota().unused_at(counter.key(), self.outcomes[0].now));
         }
+        let had_slot = held.slot.is_some();
+        let unused = self.forget(0);
+        self.table.give_back_counters(usize::from(had_slot));
+        self.state(&unused)
+    }
+
+    /// Forgets a counter that has no log, whose place of the cap stays taken. Returns what it comes to.
+    fn forget(&mut self, index: usize) -> Standing {
+        let held = &mut self.held[self.indices[index]];
         let guard = self.guards.of(held.shard);
         if let Some((slot, _)) = held.slot.take() {
             // Nothing is left to move.
-            self.outcomes[0].placement.course = Course::Stayed;
+            self.outcomes[index].placement.course = Course::Stayed;
             guard.free(slot);
             if let Some(names) = &self.table.names {
                 names.remove(held.shard, held.fingerprint);
             }
-            self.table.give_back_counters(1);
         }
         let absent = StoredCounter::Absent { dropped_until: guard.dropped_until() };
-        self.state(&PlacedCounter::at(&self.charges[0].counter(), &absent, self.outcomes[0].now).standing)
+        PlacedCounter::at(&self.charges[index].counter(), &absent, self.outcomes[index].now).standing
     }
 
     /// Gives back the units of the only charge, as far as those of the marked charge are still used.
@@ -356,7 +402,18 @@ impl<'a> LockedStep<'a> {
     }
 
     fn state(&self, standing: &Standing) -> QuotaState {
-        QuotaState::of(self.charges[0].counter().quota().quota(), standing, self.outcomes[0].now, None, 0)
+        self.state_at(0, standing)
+    }
+
+    /// The state of a charge's counter that stands like this.
+    fn state_at(&self, index: usize, standing: &Standing) -> QuotaState {
+        QuotaState::of(
+            self.charges[index].counter().quota().quota(),
+            standing,
+            self.outcomes[index].now,
+            None,
+            0,
+        )
     }
 
     /// A counter of the step, before anything is taken.
@@ -421,6 +478,21 @@ impl<'a> LockedStep<'a> {
             self.held[index].places = Some(after);
         }
         Ok(())
+    }
+
+    /// Takes room for one counter, which gets the place of the cap that another one gives up. Neither is a log.
+    fn take_place(&mut self, from: usize, to: usize) -> Result<(), NoRoom> {
+        let (from, to) = (self.indices[from], self.indices[to]);
+        let (frees, has_slot) = (self.held[from].slot.is_some(), self.held[to].slot.is_some());
+        match (frees, has_slot) {
+            (false, _) => self.take_room(|held| held == to, |held| held == to, |_, _| 0, (0, 0)),
+            (true, false) if !self.held[to].has_room => Err(NoRoom::InShard),
+            (true, false) => Ok(()),
+            (true, true) => {
+                self.table.give_back_counters(1);
+                Ok(())
+            }
+        }
     }
 
     /// Writes a charge's counter into its slot or a new one.

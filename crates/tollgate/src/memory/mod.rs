@@ -62,7 +62,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::hold::{HoldAnswer, HoldStep};
 use crate::kind::Mark;
 use crate::store::{Answer, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
-use crate::{Charge, Counter, QuotaState, Timestamp};
+use crate::{BlockCharge, Charge, Counter, QuotaState, Timestamp};
 
 /// Requests of a batch whose counters are prefetched together: about as many as a core can wait for.
 const BATCH: usize = 16;
@@ -351,6 +351,7 @@ impl<C: Clock> MemoryStore<C> {
             Step::Charge(charges) => self.charge(charges).finish(),
             Step::Peek(charges) => self.peek(charges),
             Step::Record(charge) => self.record(&charge).map(QuotaStates::one),
+            Step::Block(block) => self.block(&block),
             Step::Refund { charge, mark } => Ok(QuotaStates::one(self.refund(&charge, mark))),
             Step::Reset(counter) => Ok(QuotaStates::one(self.reset(&counter))),
             Step::Set { counter, used } => self.set(&counter, used).map(QuotaStates::one),
@@ -444,6 +445,11 @@ impl<C: Clock> MemoryStore<C> {
 
     pub(crate) fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, Full> {
         self.inner.with_room(|| self.inner.locked(&[*charge], Needs::Room, |step| step.record()))
+    }
+
+    pub(crate) fn block(&self, charge: &BlockCharge<'_>) -> Result<QuotaStates, Full> {
+        self.inner
+            .with_room(|| self.inner.locked(&charge.charges(), Needs::Room, |step| step.charge_or_block()))
     }
 
     pub(crate) fn refund(&self, charge: &Charge<'_>, mark: Mark) -> QuotaState {

@@ -79,9 +79,11 @@ impl Names {
         Some(Self { shards, closed, lost: AtomicU64::new(0) })
     }
 
-    /// Remembers a counter that has been given a slot.
+    /// Remembers a counter that has been given a slot. A block has no name: its units were counted elsewhere.
     pub(super) fn remember(&self, shard: usize, fingerprint: Fingerprint, counter: &Counter<'_>) {
-        self.of_shard(shard).insert(id(fingerprint), Name::of(counter));
+        if !counter.quota().is_block() {
+            self.of_shard(shard).insert(id(fingerprint), Name::of(counter));
+        }
     }
 
     /// Removes the name of a counter that was reset, without calling the hook.
@@ -112,6 +114,7 @@ impl Names {
         let is_window = counter.quota().quota().kind() == QuotaKind::Window;
         if self.closed.is_some()
             && is_window
+            && !counter.quota().is_block()
             && state.level > 0
             && let Some(closed) = Name::of(counter).closed(state)
         {

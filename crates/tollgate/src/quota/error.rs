@@ -94,6 +94,9 @@ pub enum QuotaErrorKind {
     /// A log cannot count so many units.
     #[error("a log counts up to 16777215 units (2^24 - 1); a bucket, ~burst, counts more")]
     LogLimit,
+    /// Only fixed windows can block.
+    #[error("only a quota of fixed windows, such as 5/1m, can block")]
+    BlockKind,
     /// A log could have too many entries.
     #[error("a log has at most 256 entries: log in steps, ~log:{} or longer", LengthText(*fitting_step))]
     LogEntries {

@@ -1,6 +1,6 @@
 //! The steps of a store.
 
-use crate::{Charge, Counter, Mark};
+use crate::{BlockCharge, Charge, Counter, Mark};
 
 /// One atomic step of a store.
 ///
@@ -16,6 +16,13 @@ pub enum Step<'a> {
     Peek(&'a [Charge<'a>]),
     /// Charges without asking for room: `used` may pass the limit, and saturates at 2^40 - 1.
     Record(Charge<'a>),
+    /// Charges without asking for room, unless the key is blocked. If the limit is exceeded then, all used units move
+    /// from the counter into a block, which begins now; the counter is reset. So a key that is blocked counts nothing.
+    ///
+    /// The answer has two states. The first is that of the counter. The second is that of the block: it has used units
+    /// if and only if the key is blocked now, and its window is that of the block. Cost 0 charges nothing and begins no
+    /// block.
+    Block(BlockCharge<'a>),
     /// Gives back the cost of the charge to the window that was charged: at most the used units, and none once the
     /// window has closed. Of other kinds, it gives back what has not come back by itself. The answer has the
     /// [units](crate::QuotaState::units) that were given back.
@@ -45,6 +52,7 @@ impl Step<'_> {
             Self::Peek(_) => true,
             Self::Charge(charges) => charges.iter().all(|charge| charge.cost() == 0),
             Self::Record(charge) | Self::Refund { charge, .. } => charge.cost() == 0,
+            Self::Block(block) => block.charge().cost() == 0,
             Self::Reset(_) | Self::Set { .. } => false,
         }
     }

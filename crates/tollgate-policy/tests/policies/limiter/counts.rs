@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tollgate::{
-    Answer, Charge, ManualClock, MemoryStore, OnStoreFailure, Quota, QuotaState, QuotaStates, Source, Step,
-    StepDeadline, Store, StoreError,
+    Answer, Charge, ManualClock, MemoryStore, OnStoreFailure, Quota, QuotaStates, Source, Step, StepDeadline,
+    Store, StoreError,
 };
 use tollgate_policy::{
-    AskedCount, CheckError, CountOperation, Policy, PolicyLimiter, QuotaChanges, WhenFull,
+    AskedCount, BlockError, CheckError, CountOperation, CountState, CountTerms, Policy, PolicyLimiter,
+    QuotaChanges, WhenFull,
 };
 use tollgate_testkit::{FaultyStore, StoreFault, Unreachable, block_on};
 
@@ -23,9 +24,9 @@ fn count<S: Store>(
     limiter: &PolicyLimiter<S, ManualClock>,
     limits: Policy,
     operation: CountOperation,
-) -> Result<QuotaChanges<QuotaState>, CheckError> {
+) -> Result<QuotaChanges<CountState>, CheckError> {
     let alice = attributes(ALICE);
-    let asked = AskedCount::new(&alice, limits, operation);
+    let asked = AskedCount::new(&alice, CountTerms::new(limits, operation));
     block_on(limiter.count_each_until(None, [asked])).pop().unwrap()
 }
 
@@ -36,7 +37,7 @@ fn counted<S: Store>(
     operation: CountOperation,
 ) -> Vec<(u64, bool)> {
     let counted = count(limiter, limits(quotas), operation).unwrap();
-    counted.iter().map(|(_, _, state)| (state.used(), state.has_room())).collect()
+    counted.iter().map(|(.., counted)| (counted.state.used(), counted.state.has_room())).collect()
 }
 
 #[test]
@@ -49,7 +50,7 @@ fn counts_past_the_limit_and_tells_when_there_is_room() {
     assert_eq!(add(1), [(3, false), (3, true)], "each by itself");
     let state = |cost: u32| {
         let counted = count(&limiter, limits(&both), CountOperation::Add(cost)).unwrap();
-        *counted.iter().next().unwrap().2
+        counted.iter().next().unwrap().2.state
     };
     clock.advance(Duration::from_secs(20));
     assert_eq!(state(1).retry_after(), Some(Duration::from_secs(40)));
@@ -140,8 +141,11 @@ fn an_outage_is_what_the_call_says() {
     limiter.store().begin(StoreFault::unreachable());
     for operation in [CountOperation::Add(9), CountOperation::Get(1)] {
         let open = count(&limiter, limits(&["2/1m"]), operation).unwrap();
-        let states: Vec<(u64, bool, Source)> =
-            open.iter().map(|(_, _, state)| (state.used(), state.has_room(), state.source())).collect();
+        let states: Vec<(u64, bool, Source)> = open
+            .iter()
+            .map(|(.., it)| it.state)
+            .map(|state| (state.used(), state.has_room(), state.source()))
+            .collect();
         assert_eq!(states, [(0, true, Source::Fallback)], "{operation:?}");
         let error = count(&limiter, closed(), operation).unwrap_err();
         assert!(matches!(error, CheckError::Store(StoreError::Trouble { .. })), "{error}");
@@ -199,4 +203,105 @@ fn a_full_store_is_answered_as_checks_are() {
         assert!(matches!(error, CheckError::Store(StoreError::Full)), "{error}");
         assert_eq!(counted(&limiter, &["9/1m"], CountOperation::Subtract(1)), [(1, true)]);
     }
+}
+
+/// Counts with a block of ten seconds: the used units, whether there was room, whether the key is blocked, and the time
+/// to wait.
+fn blocked<S: Store>(
+    limiter: &PolicyLimiter<S, ManualClock>,
+    quota: &str,
+    operation: CountOperation,
+) -> (u64, bool, bool, Option<u64>) {
+    let alice = attributes(ALICE);
+    let terms = CountTerms::new(limits(&[quota]), operation).with_block(Duration::from_secs(10)).unwrap();
+    let asked = AskedCount::new(&alice, terms);
+    let counted = block_on(limiter.count_each_until(None, [asked])).pop().unwrap().unwrap();
+    let counted = *counted.iter().next().unwrap().2;
+    let wait = counted.state.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap());
+    (counted.state.used(), counted.state.has_room(), counted.is_blocked, wait)
+}
+
+#[test]
+fn a_key_above_its_limit_is_blocked_for_exactly_the_length() {
+    for quota in ["2/1m", "2/1m@first_hit", "2/1m@staggered", "2/day@Europe/Berlin"] {
+        let clock = ManualClock::default();
+        let limiter = limiter_at(&clock, NONE);
+        let count = |operation| blocked(&limiter, quota, operation);
+        assert_eq!(count(CountOperation::Add(2)), (2, true, false, None), "{quota}");
+        assert!(!count(CountOperation::Get(1)).1);
+        assert_eq!(count(CountOperation::Add(3)), (5, false, true, None), "3 of 2 never fit");
+        assert_eq!(counted(&limiter, &[quota], CountOperation::Get(1)), [(0, true)], "it was reset");
+        clock.advance(Duration::from_millis(4_000));
+        // Nothing is counted, and nothing prolongs it.
+        assert_eq!(count(CountOperation::Add(1)), (5, false, true, Some(6_000)));
+        assert_eq!(count(CountOperation::Add(0)), (5, false, true, Some(6_000)));
+        assert_eq!(count(CountOperation::Get(1)), (5, false, true, Some(6_000)));
+        clock.advance(Duration::from_millis(5_999));
+        assert_eq!(count(CountOperation::Add(1)), (5, false, true, Some(1)));
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(count(CountOperation::Get(1)), (0, true, false, None));
+        assert_eq!(count(CountOperation::Add(1)), (1, true, false, None), "counting begins anew");
+        // A count without a block exceeds the limit and blocks nobody.
+        assert_eq!(counted(&limiter, &[quota], CountOperation::Add(9)), [(10, false)]);
+        let (used, has_room, is_blocked, _) = count(CountOperation::Add(0));
+        assert_eq!((used, has_room, is_blocked), (10, false, false));
+        assert!(count(CountOperation::Add(1)).2);
+        assert_eq!(count(CountOperation::Reset), (0, true, false, None));
+        assert_eq!(count(CountOperation::Add(1)), (1, true, false, None));
+    }
+}
+
+#[test]
+fn limit_0_blocks_with_the_first_unit_and_the_largest_limit_never_does() {
+    let limiter = limiter(NONE);
+    assert_eq!(blocked(&limiter, "0/1m", CountOperation::Add(0)), (0, true, false, None));
+    assert_eq!(blocked(&limiter, "0/1m", CountOperation::Add(1)), (1, false, true, None));
+    let largest = format!("{}/1h", Quota::MAX_LIMIT);
+    assert_eq!(
+        counted(&limiter, &[&largest], CountOperation::Set(Quota::MAX_LIMIT)),
+        [(Quota::MAX_LIMIT, true)]
+    );
+    assert_eq!(blocked(&limiter, &largest, CountOperation::Add(7)), (Quota::MAX_LIMIT, true, false, None));
+}
+
+#[test]
+fn a_block_that_cannot_be_is_refused() {
+    let terms = |quotas: &[&str], operation| CountTerms::new(limits(quotas), operation);
+    let second = Duration::from_secs(1);
+    for operation in [CountOperation::Subtract(1), CountOperation::Set(1)] {
+        assert_eq!(terms(&["2/1m"], operation).with_block(second).unwrap_err(), BlockError::Operation);
+    }
+    let add = CountOperation::Add(1);
+    assert_eq!(terms(&["2/1m", "3/1h"], add).with_block(second).unwrap_err(), BlockError::Quotas);
+    for quota in ["2/1m~log", "2/1m~sliding", "2/1m~burst"] {
+        assert!(matches!(terms(&[quota], add).with_block(second), Err(BlockError::Quota(_))), "{quota}");
+    }
+    for length in [Duration::ZERO, Duration::from_micros(1), Quota::MAX_WINDOW + second] {
+        assert!(matches!(terms(&["2/1m"], add).with_block(length), Err(BlockError::Quota(_))), "{length:?}");
+    }
+}
+
+#[test]
+fn an_outage_blocks_nobody() {
+    let limiter = limiter(NONE);
+    limiter.store().begin(StoreFault::unreachable());
+    assert_eq!(blocked(&limiter, "2/1m", CountOperation::Add(9)), (0, true, false, None));
+    limiter.store().end();
+    assert_eq!(blocked(&limiter, "2/1m", CountOperation::Add(2)), (2, true, false, None));
+    assert!(blocked(&limiter, "2/1m", CountOperation::Add(1)).2);
+    limiter.store().begin(StoreFault::unreachable());
+    assert_eq!(blocked(&limiter, "2/1m", CountOperation::Get(1)), (0, true, false, None));
+}
+
+/// In a full store, a block takes the place of its counter.
+#[test]
+fn a_full_store_still_blocks() {
+    let clock = ManualClock::default();
+    let memory = || MemoryStore::builder().clock(clock.clone()).max_counters(1).build();
+    let limiter = PolicyLimiter::new(FaultyStore::new(memory()), policies_of(NONE), "test").memory(memory());
+    assert_eq!(blocked(&limiter, "2/1m", CountOperation::Add(2)), (2, true, false, None));
+    assert_eq!(blocked(&limiter, "2/1m", CountOperation::Add(1)), (3, false, true, Some(10_000)));
+    assert_eq!(blocked(&limiter, "2/1m", CountOperation::Get(1)), (3, false, true, Some(10_000)));
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(blocked(&limiter, "2/1m", CountOperation::Add(1)), (1, true, false, None));
 }

@@ -113,6 +113,7 @@ impl CounterStep {
             Self::Record { .. } => "record",
             Self::Deny { .. } => "deny",
             Self::Look => "look",
+            Self::Block { .. } => "block",
             Self::Set { .. } => "set",
             Self::Refund { .. } => "refund",
             Self::Reset => "reset",
@@ -139,6 +140,7 @@ impl CounterStep {
             }
             Self::Record { units } => (units, [0, 0]),
             Self::Deny { units, denials } => (units, [0, denials.above.cast_signed()]),
+            Self::Block { units, limit } => (units, [limit.cast_signed(), 0]),
             Self::Look | Self::Reset => (0, [0, 0]),
             Self::Set { used } => (0, [used.cast_signed(), 0]),
             Self::Refund { units, start } => (units, [start, 0]),

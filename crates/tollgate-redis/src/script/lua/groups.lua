@@ -101,6 +101,8 @@ for group = 1, #ARGV do
           said = others.say(said, fault, windows)
         end
       end
+    elseif op == 'block' then
+      said = others.block(said, requests, key, asked)
     elseif asked then
       kinds = kinds or make_kinds and make_kinds()
       said = others.take_several(said, op, times, requests, key, counters, asked, kinds)

@@ -6,7 +6,7 @@
 -- into one text, because ten arguments cost more than the work on them. Words end with a zero, numbers are doubles with
 -- the lowest byte first:
 --
---   op        charge, renew, record, deny, look, set, refund or reset; renew is a charge that is likely to be denied
+--   op        charge, renew, record, deny, look, set, refund, reset or block; renew is a charge that is likely to be denied
 --   times     how often each request is taken; 0 for `look`
 --   counters  the number of keys of a request
 --   requests  the number of requests
@@ -16,6 +16,7 @@
 --              record: the units to take, room or not;  deny: the denied units, 0, and as with charge
 --              set: 0, and the count to write
 --              refund: the units to give back, and the start of their window
+--              block: of the first counter the units to take and its limit; of the second one, the block, nothing
 --     windows, a, b
 --              grid: each b ms, one of them from a on;  open: the same, and the one from a on is probably open;
 --              first_hit: b ms from the first unit;  given: from a to b;

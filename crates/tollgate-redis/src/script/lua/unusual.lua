@@ -196,11 +196,42 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
     return said, admitted, fault
   end
 
+  -- For each request, charges the first counter without asking, unless the second one, its block, has begun. If the
+  -- limit is exceeded then, the block begins: all units move there, and the counter is forgotten.
+  local function block(said, requests, key, asked)
+    local unit, limit, _, windows, expiry, length = unpack(asked[1], 1, 6)
+    local _, _, _, blocks, _, lasts = unpack(asked[2], 1, 6)
+    for key = key + 1, key + 2 * requests, 2 do
+      local counter, blocker = KEYS[key], KEYS[key + 1]
+      local count, ends, due, held = read(counter, windows, expiry, length)
+      local blocked, block_ends, block_due, block_held = read(blocker, blocks, nil, lasts)
+      local fault = not (count and blocked) and NO_COUNT
+      if fault then
+        count, blocked = fault, fault
+      else
+        local after = charged(count, unit, 1, 0, 0)
+        if blocked > 0 or unit == 0 or after <= limit then
+          if blocked > 0 then after = count end
+          write(counter, count, after, ends, due, held, windows, length)
+          write(blocker, blocked, blocked, block_ends, block_due, block_held, blocks, lasts)
+        else
+          due, block_due = expiry or now + length + GRACE, now + lasts + GRACE
+          call('DEL', counter)
+          call('SET', blocker, string.format('%.0f', after), 'PXAT', block_due)
+        end
+      end
+      said = say(said, count, windows, expiry, due)
+      said = say(said, blocked, blocks, nil, block_due)
+    end
+    return said
+  end
+
   return {
     read = read,
     say = say,
     charge_single = charge_single,
     change_singles = change_singles,
     take_several = take_several,
+    block = block,
   }
 end

@@ -1,12 +1,13 @@
 //! Counts under a caller's own limits: requests, and their answers.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
-use tollgate::{PolicyQuota, Quota, QuotaKind, QuotaState, QuotaStates, Source};
-use tollgate_policy::{Attributes, CountOperation, QuotaChanges};
+use tollgate::{PolicyQuota, Quota, QuotaKind, QuotaState, QuotaStates, Source, WindowLength};
+use tollgate_policy::{Attributes, CountOperation, CountState, CountTerms, QuotaChanges};
 use tollgate_wire::body::{Algorithm, DecisionSource, QuotaText, WindowBody, millis};
 
 use super::requests::{AnyAttributes, BatchRequest, CallerName, CallerQuotas, GivenLimit, OutageAnswer};
@@ -47,6 +48,11 @@ macro_rules! count {
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = "UsedUnits")]
             pub(in crate::http) used: Option<UsedUnits>,
+            /// How long a key is blocked that exceeds its only quota, such as `30s`. Meanwhile `add` counts nothing, and
+            /// after that, counting begins anew. For `add`, `get` and `reset`, with a quota of fixed windows.
+            #[serde(default, deserialize_with = "json::some")]
+            #[schemars(with = "WrittenBlockLength")]
+            pub(in crate::http) block: Option<BlockLength>,
             /// The answer to `add` and `get` while the store cannot answer. Default: `open`. The other operations are
             /// refused then.
             #[serde(default, deserialize_with = "json::some")]
@@ -69,9 +75,18 @@ count! {
 /// The same fields, of either.
 impl<'a> From<CountRequest<'a>> for CountEntryRequest<'a> {
     fn from(request: CountRequest<'a>) -> Self {
-        let CountRequest { attributes, policy, quotas, window, operation, cost, used, on_store_failure } =
-            request;
-        Self { attributes, policy, quotas, window, operation, cost, used, on_store_failure }
+        let CountRequest {
+            attributes,
+            policy,
+            quotas,
+            window,
+            operation,
+            cost,
+            used,
+            block,
+            on_store_failure,
+        } = request;
+        Self { attributes, policy, quotas, window, operation, cost, used, block, on_store_failure }
     }
 }
 
@@ -128,6 +143,37 @@ impl<'de> Deserialize<'de> for BareWindow {
     }
 }
 
+/// How long a block lives.
+pub(in crate::http) struct BlockLength(pub(in crate::http) Duration);
+
+impl<'de> Deserialize<'de> for BlockLength {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json::Text(text) = json::Text::deserialize(deserializer)?;
+        let quota = format!("1/{text}@first_hit").parse::<Quota>();
+        match quota.map(|quota| (quota.kind(), quota.window())) {
+            Ok((QuotaKind::Window, WindowLength::Fixed(length))) => Ok(Self(length)),
+            _ => Err(D::Error::custom("expected a length of 1ms to 3653d, such as 30s")),
+        }
+    }
+}
+
+/// The length of a block in its written form.
+struct WrittenBlockLength;
+
+impl JsonSchema for WrittenBlockLength {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "WrittenBlockLength".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "examples": ["30s", "1m", "1h"] })
+    }
+}
+
 /// A window in its written form.
 struct WrittenWindow;
 
@@ -163,6 +209,12 @@ pub(in crate::http) struct CountReply<'a> {
     allowed: Option<bool>,
     /// `NAME:caller`.
     policy: &'a str,
+    /// Whether the key is blocked; absent unless the call names a block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked: Option<bool>,
+    /// Milliseconds until the block ends; absent unless the key is blocked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_after_ms: Option<u64>,
     #[serde(flatten)]
     figures: Option<CountFigures<'a>>,
     source: DecisionSource,
@@ -186,7 +238,7 @@ struct CountFigures<'a> {
     /// How the quota counts; absent for fixed windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     algorithm: Option<Algorithm>,
-    /// Units that count now; may be above the limit.
+    /// Units that count now, or counted when the block began; may be above the limit.
     used: u64,
     /// Units left; absent for a window without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,7 +248,7 @@ struct CountFigures<'a> {
     /// Milliseconds to wait before the cost fits; absent if it is allowed or can never fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    /// The open window; absent unless the quota counts in fixed windows.
+    /// The open window, or the time of the block; absent unless the quota counts in fixed windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowBody>,
 }
@@ -216,24 +268,27 @@ pub(in crate::http) enum CountEntry<'a> {
 }
 
 impl<'a> CountReply<'a> {
-    /// Returns the answer to this operation; `None` if it has no counter.
+    /// Returns the answer to a count on these terms; `None` if it has no counter.
     pub(in crate::http) fn new(
-        counted: &'a QuotaChanges<QuotaState>,
-        operation: CountOperation,
+        counted: &'a QuotaChanges<CountState>,
+        terms: &CountTerms,
         form: CountForm,
     ) -> Option<Self> {
-        let states: Vec<(&PolicyQuota, &QuotaState)> =
+        let states: Vec<(&PolicyQuota, &CountState)> =
             counted.iter().map(|(_, quota, state)| (quota, state)).collect();
-        let deciding = states.iter().map(|(_, state)| **state).collect::<QuotaStates>().deciding();
-        let (quota, state) = states.get(deciding)?;
-        let asks_for_room = matches!(operation, CountOperation::Add(_) | CountOperation::Get(_));
+        let deciding = states.iter().map(|(_, counted)| counted.state).collect::<QuotaStates>().deciding();
+        let (quota, CountState { state, is_blocked, .. }) = states.get(deciding)?;
+        let asks_for_room = matches!(terms.operation(), CountOperation::Add(_) | CountOperation::Get(_));
         let allowed = (asks_for_room && form == CountForm::Quotas).then(|| state.has_room());
         let figures = |quota: &'a PolicyQuota, state| CountFigures::new(quota, state, form);
-        let is_uncounted = states.iter().any(|(_, state)| state.source() == Source::Fallback);
+        let is_fallback = |counted: &CountState| counted.state.source() == Source::Fallback;
+        let is_uncounted = states.iter().any(|(_, counted)| is_fallback(counted));
         Some(match is_uncounted && (state.has_room() || state.source() == Source::Fallback) {
             true => Self {
                 allowed: allowed.map(|_| true),
                 policy: quota.policy(),
+                blocked: None,
+                block_after_ms: None,
                 figures: None,
                 source: DecisionSource::Fallback,
                 quotas: Vec::new(),
@@ -241,13 +296,15 @@ impl<'a> CountReply<'a> {
             false => Self {
                 allowed,
                 policy: quota.policy(),
+                blocked: terms.has_block().then_some(*is_blocked),
+                block_after_ms: is_blocked.then(|| millis(state.reset_after())),
                 figures: Some(figures(quota, state)),
                 source: state.source().into(),
                 quotas: match states.len() {
                     1 => Vec::new(),
                     _ => {
-                        let counted = states.iter().filter(|(_, state)| state.source() != Source::Fallback);
-                        counted.map(|(quota, state)| figures(quota, state)).collect()
+                        let counted = states.iter().filter(|(_, counted)| !is_fallback(counted));
+                        counted.map(|(quota, counted)| figures(quota, &counted.state)).collect()
                     }
                 },
             },

@@ -13,8 +13,8 @@ use schemars::{Schema, SchemaGenerator};
 
 pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
 pub(super) use self::counts::{
-    CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm, CountReply, CountRequest,
-    OperationName,
+    BlockLength, CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm, CountReply,
+    CountRequest, OperationName,
 };
 pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, ClientDenial, DeniedReply};
 pub(super) use self::health::HealthReply;

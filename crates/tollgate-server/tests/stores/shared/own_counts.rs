@@ -215,6 +215,16 @@ struct Entry {
     used: u64,
 }
 
+/// A block of a key in one series.
+#[derive(Debug, Default, Clone, Copy)]
+struct Block {
+    end: i64,
+    used: u64,
+}
+
+/// How long blocks live.
+const BLOCK: i64 = 600_000;
+
 /// A series of an hour: whether its windows start with the first unit.
 const SERIES: [(&str, bool); 2] = [("1h", false), ("1h@first_hit", true)];
 
@@ -229,6 +239,7 @@ fn play(clocked: &impl Clocked, seed: u64) {
         random % below
     };
     let mut ledger = HashMap::<(usize, u64), Entry>::new();
+    let mut blocks = HashMap::<(usize, u64), Block>::new();
     let mut connection = clocked.server().connect();
     for step in 0..400 {
         if draw(12) == 0 {
@@ -245,6 +256,10 @@ fn play(clocked: &impl Clocked, seed: u64) {
         match is_bare {
             true => body["window"] = windows.into(),
             false => body["quotas"] = json!([format!("{limit}/{windows}")]),
+        }
+        let has_block = !is_bare && ["add", "get", "reset"].contains(&operation) && draw(2) == 0;
+        if has_block {
+            body["block"] = "10m".into();
         }
         match operation {
             "set" => body["used"] = units.into(),
@@ -268,14 +283,53 @@ fn play(clocked: &impl Clocked, seed: u64) {
             assert!(entry.start == 0 || after >= entry.start + HOUR, "{said}");
             *entry = Entry::default();
         }
+        let block = blocks.get(&(series, user)).copied().unwrap_or_default();
         if after - after.rem_euclid(HOUR) != before - before.rem_euclid(HOUR)
+            || (before..after).contains(&(block.end - 1))
             || is_open && after >= entry.start + HOUR
         {
             // Nobody knows which window was meant: begin again.
             ledger.clear();
-            let reset = json!({ "attributes": { "user": user.to_string() }, "policy": "login", "operation": "reset", "window": windows });
-            let _ = connection.ask(&post("/v1/count", &reset.to_string()));
+            blocks.clear();
+            for user in 0..3 {
+                for (windows, _) in SERIES {
+                    let reset = json!({ "attributes": { "user": user.to_string() }, "policy": "login", "operation": "reset", "quotas": [format!("1/{windows}")], "block": "10m" });
+                    let _ = connection.ask(&post("/v1/count", &reset.to_string()));
+                }
+            }
             continue;
+        }
+        let block = blocks.entry((series, user)).or_default();
+        if has_block && operation == "reset" {
+            *block = Block::default();
+        }
+        if has_block && operation != "reset" {
+            let is_blocked = before < block.end;
+            let begins = !is_blocked && operation == "add" && units > 0 && entry.used + units > limit;
+            assert_eq!(answer["blocked"], is_blocked || begins, "{said}");
+            if begins {
+                *block = Block { end: window.1, used: entry.used + units };
+                assert!((before + BLOCK..=after + BLOCK).contains(&window.1), "{said}");
+                *entry = Entry::default();
+            }
+            if is_blocked || begins {
+                assert_eq!(
+                    (&answer["allowed"], &answer["used"]),
+                    (&json!(false), &json!(block.used)),
+                    "{said}"
+                );
+                assert_eq!(window, (block.end - BLOCK, block.end), "{said}");
+                let left = answer["block_after_ms"].as_i64().expect(&said);
+                assert!((block.end - after..=block.end - before).contains(&left), "{said}");
+                assert_eq!(answer["reset_after_ms"], left, "{said}");
+                let can_fit = units.max(1) <= limit;
+                assert_eq!(
+                    answer["retry_after_ms"],
+                    if can_fit { json!(left) } else { Value::Null },
+                    "{said}"
+                );
+                continue;
+            }
         }
         let used = match operation {
             "add" => entry.used + units,
