@@ -149,9 +149,9 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
     private void checkProxy(String place, RateLimitDefinition definition, Object instance) {
         if (!isAdvised(instance)) {
             throw new IllegalStateException(place + ": Spring does not intercept this bean, so it would not be "
-                    + "limited. Either it was made too early, because a BeanPostProcessor or a BeanFactoryPostProcessor "
-                    + "needs it: let that bean take it from an ObjectProvider. Or Spring did not make it: in a test with "
-                    + "such a bean, set tollgate.enabled to false");
+                    + "limited. Either it was made too early, because a BeanPostProcessor or a "
+                    + "BeanFactoryPostProcessor needs it: let that bean take it from an ObjectProvider. Or Spring did "
+                    + "not make it: in a test with such a bean, set tollgate.enabled to false");
         }
         Method method = definition.method();
         boolean reachable = !Proxy.isProxyClass(instance.getClass())

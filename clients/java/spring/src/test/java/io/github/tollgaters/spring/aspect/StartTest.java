@@ -13,6 +13,7 @@ import java.lang.annotation.RetentionPolicy;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
+import kotlin.coroutines.Continuation;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -65,6 +66,7 @@ class StartTest {
                 Arguments.of(FinalInClass.class, "Spring cannot limit a final method"),
                 Arguments.of(FinalClass.class, "Could not generate CGLIB subclass of " + FinalClass.class),
                 Arguments.of(Reactive.class, "a result of the type org.reactivestreams.Publisher cannot be limited"),
+                Arguments.of(Suspending.class, "suspend functions cannot be limited"),
                 Arguments.of(TwoMeta.class, "there are two annotations"),
                 Arguments.of(TwoInterfaces.class, "there are two annotations"));
     }
@@ -117,7 +119,7 @@ class StartTest {
         runner.withInitializer(context -> context.getBeanFactory().registerSingleton("shop", new Early.Shop()))
                 .run(context -> assertThat(messages(context.getStartupFailure()))
                         .contains("'shop'")
-                        .contains("Spring did not make it"));
+                        .contains("Or Spring did not make it"));
         Early.Shop mock = Mockito.mock(Early.Shop.class);
         runner.withInitializer(context -> context.getBeanFactory().registerSingleton("shop", mock))
                 .run(context -> assertThat(context).hasNotFailed());
@@ -312,6 +314,13 @@ class StartTest {
     static class Reactive {
         @RateLimit("search")
         public Publisher<String> search(String id) {
+            return null;
+        }
+    }
+
+    static class Suspending {
+        @RateLimit("search")
+        public Object search(String id, Continuation<String> continuation) {
             return null;
         }
     }

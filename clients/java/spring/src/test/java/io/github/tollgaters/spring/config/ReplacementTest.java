@@ -2,7 +2,10 @@ package io.github.tollgaters.spring.config;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.tollgaters.client.FailureKind;
+import io.github.tollgaters.client.OnFailure;
 import io.github.tollgaters.client.Tollgate;
+import io.github.tollgaters.client.testing.FakeTollgate;
 import io.github.tollgaters.spring.annotation.RateLimit;
 import io.github.tollgaters.spring.aspect.RateLimitAdvisor;
 import io.github.tollgaters.spring.aspect.RateLimitStartCheck;
@@ -12,6 +15,7 @@ import io.github.tollgaters.spring.core.RateLimitPolicyProvider;
 import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.exception.RateLimitExceededException;
 import io.github.tollgaters.spring.exception.RateLimitExceptionHandler;
+import io.github.tollgaters.spring.exception.RateLimiterBackendException;
 import io.github.tollgaters.spring.key.RateLimitKeyResolver;
 import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.model.RateLimitDecision;
@@ -173,6 +177,36 @@ class ReplacementTest {
                 .run(context -> {
                     assertThat(context).hasNotFailed();
                     assertThat(catchDenial(() -> context.getBean(Shop.class).search("a"))).isNotNull();
+                });
+    }
+
+    @Test
+    void a_fake_replaces_the_client_in_tests_of_an_app() {
+        runner.withBean("tollgate", FakeTollgate.class, () -> new FakeTollgate())
+                .withBean(Shop.class)
+                .run(context -> {
+                    assertThat(context).hasSingleBean(Tollgate.class);
+                    FakeTollgate fake = context.getBean(FakeTollgate.class);
+                    Shop shop = context.getBean(Shop.class);
+                    assertThat(shop.search("a")).isEqualTo("found");
+                    fake.deny("search", Duration.ofMillis(29_001));
+                    assertThat(catchDenial(() -> shop.search("a")))
+                            .hasMessage("rate limit exceeded: search, retry in 30 s");
+                    fake.fail("search", FailureKind.TIMEOUT);
+                    assertThat(shop.search("a")).isEqualTo("found");
+                });
+    }
+
+    @Test
+    void without_a_decision_a_closed_name_is_refused() {
+        runner.withBean("tollgate", FakeTollgate.class, () -> new FakeTollgate(settings ->
+                        settings.onFailure("search", OnFailure.CLOSED)))
+                .withBean(Shop.class)
+                .run(context -> {
+                    context.getBean(FakeTollgate.class).fail("search", FailureKind.TIMEOUT);
+                    assertThat(catchAny(() -> context.getBean(Shop.class).search("a")))
+                            .isInstanceOf(RateLimiterBackendException.class)
+                            .hasMessage("no decision about the limit search: timeout; such calls are refused");
                 });
     }
 

@@ -4,12 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.net.httpserver.HttpServer;
 import io.github.tollgaters.spring.annotation.RateLimit;
 import jakarta.servlet.Filter;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletRequestWrapper;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
 import java.security.Principal;
 import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -88,6 +93,30 @@ class CallerTest {
         assertEquals(List.of(200), app.statuses(1, "/named-a/1"));
         assertEquals(List.of(429), app.statuses(1, "/named-b/1"));
         assertEquals(List.of(200), app.statuses(1, "/named-b/2"));
+    }
+
+    @Test
+    void the_trace_of_a_request_goes_with_its_check() throws Exception {
+        String trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        BlockingQueue<String> seen = new LinkedBlockingQueue<>();
+        HttpServer service = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
+        service.createContext("/v1/check", exchange -> {
+            exchange.getRequestBody().readAllBytes();
+            seen.add(String.valueOf(exchange.getRequestHeaders().getFirst("traceparent")));
+            byte[] answer = "{\"allowed\":true}".getBytes(StandardCharsets.UTF_8);
+            exchange.getResponseHeaders().set("content-type", "application/json");
+            exchange.sendResponseHeaders(200, answer.length);
+            exchange.getResponseBody().write(answer);
+            exchange.close();
+        });
+        service.start();
+        try (App traced = new App(Shop.class, "http://127.0.0.1:" + service.getAddress().getPort())) {
+            assertEquals(200, traced.status("/search", "traceparent", trace));
+            assertEquals(200, traced.status("/search"));
+            assertEquals(List.of(trace, "null"), List.copyOf(seen));
+        } finally {
+            service.stop(0);
+        }
     }
 
     @Test
