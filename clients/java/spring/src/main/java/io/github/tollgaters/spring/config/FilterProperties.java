@@ -43,6 +43,10 @@ public record FilterProperties(
             Set.of("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE");
     private static final Pattern POLICY_NAME = Pattern.compile("[A-Za-z0-9_.-]{1,64}");
     private static final int MAX_QUOTAS = 8;
+    /** Those of a request, without the action, the key and the prefix. */
+    private static final int MAX_ATTRIBUTES = 61;
+    private static final int MAX_NAME = 128;
+    private static final int MAX_CHECK_NAME = 256;
 
     /**
      * Copies the lists.
@@ -79,12 +83,15 @@ public record FilterProperties(
         if (url == null || url.isBlank()) {
             throw wrong(property, "url", "is missing: write a pattern such as /api/**, or /** for every path");
         }
+        if (url.length() > MAX_CHECK_NAME) {
+            throw wrong(property, "url", "has more than " + MAX_CHECK_NAME + " characters");
+        }
         if (!url.startsWith("/")) {
             throw wrong(property, "url", "must begin with a slash: it is a path pattern such as /api/**, and no regular "
                     + "expression");
         }
-        if (name != null && name.isBlank()) {
-            throw wrong(property, "name", "is empty");
+        if (name != null && (name.isBlank() || name.length() > MAX_CHECK_NAME)) {
+            throw wrong(property, "name", "must have 1 to " + MAX_CHECK_NAME + " characters");
         }
         for (String method : methods) {
             if (!METHODS.contains(method)) {
@@ -98,7 +105,13 @@ public record FilterProperties(
         if (quotas.size() > MAX_QUOTAS || quotas.stream().anyMatch(String::isBlank)) {
             throw wrong(property, "quotas", "must be 1 to " + MAX_QUOTAS + " texts such as 5/1m");
         }
+        if (attributes.size() > MAX_ATTRIBUTES) {
+            throw wrong(property, "attributes", "has more than " + MAX_ATTRIBUTES + " entries");
+        }
         attributes.forEach((attribute, value) -> {
+            if (attribute.length() > MAX_NAME) {
+                throw wrong(property, "attributes." + attribute, "has a name of more than " + MAX_NAME + " characters");
+            }
             checkText(property, "attributes." + attribute, value);
             if (attribute.equals("action")) {
                 throw wrong(property, "attributes.action", "is the name of the check: use " + property + ".name");

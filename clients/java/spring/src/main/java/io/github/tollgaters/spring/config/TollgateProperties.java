@@ -59,6 +59,8 @@ public record TollgateProperties(
         Long maxRequests) {
 
     private static final int MAX_FILTERS = 1_000;
+    private static final int MAX_PREFIX = 256;
+    private static final String PREFIX = "prefix";
 
     /**
      * Checks what can be wrong without the service, and fills in what follows from other properties.
@@ -104,19 +106,28 @@ public record TollgateProperties(
         if (closedNames.stream().anyMatch(String::isBlank)) {
             throw wrong("tollgate.closed-names", "has an empty name");
         }
-        if (redisKeyPrefix != null && redisKeyPrefix.isBlank()) {
-            throw wrong("tollgate.redis-key-prefix", "is empty: remove it, or give it a value");
+        if (redisKeyPrefix != null && (redisKeyPrefix.isBlank() || redisKeyPrefix.length() > MAX_PREFIX)) {
+            throw wrong("tollgate.redis-key-prefix", "must have 1 to " + MAX_PREFIX + " characters");
         }
         policies = Map.copyOf(policies);
         filters = List.copyOf(filters);
         if (filters.size() > MAX_FILTERS) {
             throw wrong("tollgate.filters", "has more than " + MAX_FILTERS + " entries");
         }
+        UserLimit users = UserLimit.of(useAlgo, windowSize, maxRequests);
         for (int index = 0; index < filters.size(); index++) {
-            filters.get(index).check("tollgate.filters[" + index + "]");
+            FilterProperties filter = filters.get(index);
+            String property = "tollgate.filters[" + index + "]";
+            filter.check(property);
+            if (redisKeyPrefix != null && !filter.quotas().isEmpty() && filter.attributes().containsKey(PREFIX)) {
+                throw wrong(property + ".attributes." + PREFIX,
+                        "is taken by tollgate.redis-key-prefix: rename one of them");
+            }
+            if (users != null && filter.effectiveName().equals(UserLimit.NAME)) {
+                throw wrong(property + ".name", "is taken by tollgate.use-algo: give the filter another name");
+            }
         }
         checkSharedNames(filters);
-        UserLimit.of(useAlgo, windowSize, maxRequests);
     }
 
     /**
@@ -147,7 +158,7 @@ public record TollgateProperties(
      */
     public Map<String, Object> withPrefix(Map<String, ?> attributes) {
         Map<String, Object> all = new HashMap<>(attributes);
-        if (redisKeyPrefix != null && all.putIfAbsent("prefix", redisKeyPrefix) != null) {
+        if (redisKeyPrefix != null && all.putIfAbsent(PREFIX, redisKeyPrefix) != null) {
             throw new IllegalArgumentException(
                     "the attribute prefix is taken by tollgate.redis-key-prefix: rename one of them");
         }

@@ -125,6 +125,18 @@ class TollgatePropertiesTest {
     }
 
     @Test
+    void refuses_names_that_are_taken() {
+        refused("tollgate.filters[0].attributes.prefix is taken by tollgate.redis-key-prefix: rename one of them",
+                "tollgate.redis-key-prefix=x", "tollgate.filters[0].url=/a", "tollgate.filters[0].name=a",
+                "tollgate.filters[0].quotas=1/1m", "tollgate.filters[0].attributes.prefix=y");
+        refused("tollgate.filters[0].name is taken by tollgate.use-algo: give the filter another name",
+                "tollgate.use-algo=fixed-window-algo", "tollgate.window-size=1", "tollgate.max-requests=1",
+                "tollgate.filters[0].url=/a", "tollgate.filters[0].name=rlaas");
+        refused("tollgate.filters[0].key is also tollgate.filters[0].attributes.key: remove one of them",
+                "tollgate.filters[0].url=/a", "tollgate.filters[0].key=x", "tollgate.filters[0].attributes.key=y");
+    }
+
+    @Test
     void refuses_wrong_values_by_name() {
         refused("tollgate.timeout must be from 1ms to 60s", "tollgate.timeout=61s");
         refused("tollgate.max-connections must be at least 1", "tollgate.max-connections=0");
@@ -136,8 +148,8 @@ class TollgatePropertiesTest {
                 "tollgate.filters[0].methods=GTE");
         refused("tollgate.filters[0].name is missing, but needed for quotas: 1 to 64 letters, digits, `-`, `_` and `.`",
                 "tollgate.filters[0].url=/a", "tollgate.filters[0].quotas=1/1m");
-        refused("tollgate.filters[0].attributes.user is empty; if it is an expression, put it between quotas, because"
-                .replace("quotas", "quotes") + " YAML takes a bare # as the beginning of a comment",
+        refused("tollgate.filters[0].attributes.user is empty; if it is an expression, put it between quotes, because "
+                + "YAML takes a bare # as the beginning of a comment",
                 "tollgate.filters[0].url=/a", "tollgate.filters[0].attributes.user=");
         refused("tollgate.filters[0].attributes.action is the name of the check: use tollgate.filters[0].name",
                 "tollgate.filters[0].url=/a", "tollgate.filters[0].attributes.action=x");
