@@ -6,10 +6,12 @@ import io.github.tollgaters.client.Tollgate;
 import io.github.tollgaters.client.TollgateBuilder;
 import org.apache.commons.logging.Log;
 import org.apache.commons.logging.LogFactory;
+import org.springframework.beans.factory.config.BeanFactoryPostProcessor;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
+import org.springframework.core.env.Environment;
 
 /** Makes the client of the service from the properties that begin with {@code tollgate}. */
 @AutoConfiguration
@@ -20,6 +22,17 @@ public class TollgateAutoConfiguration {
 
     /** Makes the configuration. */
     public TollgateAutoConfiguration() {}
+
+    /**
+     * Returns what looks for names of properties that nothing reads, before there is any bean.
+     *
+     * @param environment the properties
+     * @return the check
+     */
+    @Bean
+    static BeanFactoryPostProcessor tollgatePropertyNames(Environment environment) {
+        return beans -> PropertyNames.check(environment);
+    }
 
     /**
      * Returns the client. It connects at its first call.

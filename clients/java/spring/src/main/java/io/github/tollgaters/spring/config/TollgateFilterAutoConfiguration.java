@@ -16,7 +16,6 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplicat
 import org.springframework.boot.web.servlet.FilterRegistrationBean;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.core.env.Environment;
 
 /** Limits URLs, as {@code tollgate.filters} and {@code tollgate.use-algo} say. */
 @AutoConfiguration(after = RateLimitAutoConfiguration.class)
@@ -33,13 +32,11 @@ public class TollgateFilterAutoConfiguration {
      *
      * @param properties the properties
      * @param beans the beans that expressions see
-     * @param environment has the names of the properties as they were written
      * @return the limits
      */
     @Bean
     @ConditionalOnMissingBean
-    public UrlFilters tollgateUrlFilters(TollgateProperties properties, BeanFactory beans, Environment environment) {
-        PropertyNames.check(environment);
+    public UrlFilters tollgateUrlFilters(TollgateProperties properties, BeanFactory beans) {
         return new UrlFilters(properties, beans);
     }
 

@@ -37,7 +37,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param windowSize The window of use-algo in seconds.
  * @param maxRequests The limit of use-algo.
  */
-@ConfigurationProperties(prefix = "tollgate", ignoreUnknownFields = false)
+@ConfigurationProperties(prefix = "tollgate")
 public record TollgateProperties(
         @DefaultValue("true") boolean enabled,
         String url,

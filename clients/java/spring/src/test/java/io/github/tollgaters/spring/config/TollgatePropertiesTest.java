@@ -10,9 +10,12 @@ import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.core.env.MapPropertySource;
 
 class TollgatePropertiesTest {
 
@@ -22,6 +25,9 @@ class TollgatePropertiesTest {
     }
 
     private final ApplicationContextRunner runner = new ApplicationContextRunner().withUserConfiguration(App.class);
+
+    private final ApplicationContextRunner app =
+            new ApplicationContextRunner().withConfiguration(AutoConfigurations.of(TollgateAutoConfiguration.class));
 
     private void with(Consumer<TollgateProperties> check, String... properties) {
         runner.withPropertyValues(properties).run(context -> {
@@ -155,13 +161,54 @@ class TollgatePropertiesTest {
                 "tollgate.filters[0].url=/a", "tollgate.filters[0].attributes.action=x");
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {
+        "tollgate.filters[0].polcy", "tollgate.ulr", "tollgate.policies.a.limit", "tollgate.url.x", "tollgate.filters.url",
+        "tollgate.filters[0].url.x", "tollgate.filters[0].quotas.x", "tollgate.closed-names[0].x", "tollgate.Ulr"
+    })
+    void refuses_unknown_properties(String unknown) {
+        app.withPropertyValues(unknown + "=x")
+                .run(context -> assertThat(context).getFailure()
+                        .isInstanceOf(InvalidPropertyException.class)
+                        .hasMessage(unknown + " is no property of Tollgate"));
+    }
+
     @Test
-    void refuses_unknown_properties() {
-        for (String unknown : List.of("tollgate.filters[0].polcy", "tollgate.ulr", "tollgate.policies.a.limit")) {
-            runner.withPropertyValues("tollgate.filters[0].url=/a", unknown + "=x").run(context -> {
-                assertThat(context).hasFailed();
-                assertThat(context.getStartupFailure()).hasStackTraceContaining(unknown);
-            });
-        }
+    void refuses_names_of_which_spring_boot_drops_characters() {
+        app.withPropertyValues("tollgate.filters[0].url=/a", "tollgate.filters[0].attributes.user_id=x")
+                .run(context -> assertThat(context).getFailure().hasMessage("tollgate.filters[0].attributes.user_id has a "
+                        + "character in `user_id` that Spring Boot drops: write [user_id], between quotes in YAML"));
+        app.withPropertyValues("tollgate.policies./login.enabled=false")
+                .run(context -> assertThat(context).getFailure().hasMessageContaining("write [/login]"));
+        app.withPropertyValues("tollgate.policies.a.b.enabled=false")
+                .run(context -> assertThat(context).getFailure().hasMessageContaining("write [a.b]"));
+        app.withPropertyValues("tollgate.policies.[a.b/c].enabled=false", "tollgate.filters[0].url=/a",
+                        "tollgate.filters[0].attributes.[user_id]=x", "tollgate.filters[0].attributes.header.x-plan=free")
+                .run(context -> {
+                    TollgateProperties properties = context.getBean(TollgateProperties.class);
+                    assertThat(properties.isEnabled("a.b/c")).isFalse();
+                    assertThat(properties.filters().get(0).attributes())
+                            .isEqualTo(Map.of("user_id", "x", "header.x-plan", "free"));
+                });
+    }
+
+    @Test
+    void takes_a_list_of_filters_that_replaces_a_longer_one() {
+        app.withInitializer(context -> context.getEnvironment().getPropertySources().addLast(new MapPropertySource(
+                        "base", Map.of("tollgate.filters[0].url", "/a", "tollgate.filters[1].url", "/b",
+                                "tollgate.filters[1].name", "b", "tollgate.filters[1].quotas[0]", "1/1m"))))
+                .withPropertyValues("tollgate.filters[0].url=/c")
+                .run(context -> assertThat(context.getBean(TollgateProperties.class).filters())
+                        .extracting(FilterProperties::url).containsExactly("/c"));
+    }
+
+    @Test
+    void takes_names_in_every_form_and_variables_of_others() {
+        app.withPropertyValues("tollgate.onFailure=closed", "tollgate.max_connections=3", "tollgate.filters=")
+                .withSystemProperties("tollgate.of-another=x")
+                .run(context -> {
+                    assertThat(context.getBean(TollgateProperties.class).onFailure()).isEqualTo(OnFailure.CLOSED);
+                    assertThat(context.getBean(TollgateProperties.class).maxConnections()).isEqualTo(3);
+                });
     }
 }
