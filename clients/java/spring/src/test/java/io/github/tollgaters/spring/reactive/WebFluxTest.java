@@ -129,6 +129,12 @@ class WebFluxTest {
     }
 
     @Test
+    void theMethodRunsOnNoThreadOfTheClient() throws Exception {
+        String url = app(servers.policies(POLICIES));
+        assertThat(get(url + "/thread/alice").body()).startsWith("parallel");
+    }
+
+    @Test
     void aFallbackIsSubscribedInsteadOfADeniedMethod() throws Exception {
         String url = app(servers.policies(POLICIES));
         for (int call = 0; call < 3; call++) {
@@ -324,6 +330,12 @@ class WebFluxTest {
         @RateLimit(name = "search", key = "#{#user}")
         public Mono<String> context(@PathVariable("user") String user) {
             return Mono.deferContextual(context -> Mono.just(context.<String>get("who")));
+        }
+
+        @GetMapping("/thread/{user}")
+        @RateLimit(name = "search", key = "#{#user}")
+        public Mono<String> thread(@PathVariable("user") String user) {
+            return Mono.just(Thread.currentThread().getName());
         }
 
         @GetMapping("/fallback/{user}")
