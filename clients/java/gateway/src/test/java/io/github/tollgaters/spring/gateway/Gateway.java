@@ -48,10 +48,12 @@ final class Gateway implements AutoCloseable {
                 "--server.address=127.0.0.1",
                 "--spring.config.location=file:" + file,
                 "--tollgate.url=" + service,
-                "--tollgate.timeout=5s",
                 "--spring.main.banner-mode=off",
                 "--spring.cloud.gateway.server.webflux.redis.enabled=false"));
         all.addAll(List.of(arguments));
+        if (all.stream().noneMatch(argument -> argument.startsWith("--tollgate.timeout="))) {
+            all.add("--tollgate.timeout=5s");
+        }
         SpringApplication application = new SpringApplication(app);
         application.setWebApplicationType(WebApplicationType.REACTIVE);
         try {

@@ -3,7 +3,10 @@ package io.github.tollgaters.spring.gateway;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.github.tollgaters.spring.config.TollgateProperties;
+import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.metrics.NoOpRateLimitMetricsRecorder;
+import java.net.URI;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -13,7 +16,9 @@ import org.springframework.cloud.gateway.filter.factory.RequestRateLimiterGatewa
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.PrincipalNameKeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.RedisRateLimiter;
+import org.springframework.cloud.gateway.support.ConfigurationService;
 import org.springframework.context.annotation.Bean;
+import org.springframework.core.env.Environment;
 import org.springframework.data.redis.connection.ReactiveRedisConnectionFactory;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import org.springframework.data.redis.core.ReactiveStringRedisTemplate;
@@ -178,8 +183,8 @@ class TollgateGatewayAutoConfigurationTest {
     @EnableAutoConfiguration
     static class WithRedis {
         @Bean
-        LettuceConnectionFactory redisConnectionFactory(org.springframework.core.env.Environment environment) {
-            java.net.URI redis = java.net.URI.create(environment.getRequiredProperty("redis"));
+        LettuceConnectionFactory redisConnectionFactory(Environment environment) {
+            URI redis = URI.create(environment.getRequiredProperty("redis"));
             return new LettuceConnectionFactory(redis.getHost(), redis.getPort());
         }
 
@@ -194,9 +199,9 @@ class TollgateGatewayAutoConfigurationTest {
     static class WithOwnBeans {
         @Bean
         TollgateRateLimiter ownLimiter(
-                io.github.tollgaters.spring.core.RateLimiter limiter,
-                io.github.tollgaters.spring.config.TollgateProperties properties,
-                org.springframework.cloud.gateway.support.ConfigurationService configurationService) {
+                RateLimiter limiter,
+                TollgateProperties properties,
+                ConfigurationService configurationService) {
             return new TollgateRateLimiter(
                     limiter, properties, new NoOpRateLimitMetricsRecorder(), configurationService);
         }

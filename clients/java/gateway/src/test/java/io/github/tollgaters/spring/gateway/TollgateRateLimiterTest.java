@@ -3,6 +3,7 @@ package io.github.tollgaters.spring.gateway;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.net.http.HttpResponse;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -13,6 +14,7 @@ import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.route.RouteLocator;
 import org.springframework.cloud.gateway.route.builder.RouteLocatorBuilder;
+import org.springframework.cloud.gateway.support.ipresolver.XForwardedRemoteAddressResolver;
 import org.springframework.context.annotation.Bean;
 import reactor.core.publisher.Mono;
 
@@ -152,15 +154,74 @@ class TollgateRateLimiterTest {
     }
 
     @Test
-    void countsIpv4AddressesByDefaultAsAddresses() throws Exception {
+    void countsAddressesOfIpv6ByTheirNetworkAlsoBehindAProxy() throws Exception {
         Gateway gateway = gateway(
                 servers.policies("""
                         policies:
                         - { name: search, match: { action: search }, key: [ip], quotas: [1/1h] }
                         """),
-                ROUTE.replace("userKeyResolver", "tollgateIpKeyResolver"));
+                ROUTE.replace("userKeyResolver", "proxiedKeyResolver"));
+        // The first address is what the client wrote, the last one what the proxy added.
+        assertThat(gateway.get("/search", "X-Forwarded-For", "9.9.9.9, 2001:db8:1:2::1").statusCode()).isEqualTo(200);
+        assertThat(gateway.get("/search", "X-Forwarded-For", "8.8.8.8, 2001:db8:1:2::9").statusCode()).isEqualTo(429);
+        assertThat(gateway.get("/search", "X-Forwarded-For", "9.9.9.9, 2001:db8:1:3::1").statusCode()).isEqualTo(200);
         assertThat(gateway.get("/search").statusCode()).isEqualTo(200);
         assertThat(gateway.get("/search").statusCode()).isEqualTo(429);
+    }
+
+    @Test
+    void aRouteWithARandomIdNeedsAName() throws Exception {
+        Servers.Service service = servers.policies(POLICIES);
+        Gateway unnamed = new Gateway(service.url(), "{}", RandomRoute.class);
+        gateways.add(unnamed);
+        assertThat(unnamed.get("/random", "X-User", "alice").statusCode()).isEqualTo(500);
+        assertThat(unnamed.passed).hasValue(0);
+    }
+
+    @Test
+    void withoutTheServiceRequestsAreAdmittedOrAnswered503() throws Exception {
+        Servers.Service service = servers.policies(POLICIES);
+        Gateway open = gateway(service, ROUTE);
+        Gateway closed = gateway(service, ROUTE, "--tollgate.closed-names=search");
+        service.process().destroyForcibly().waitFor();
+        assertThat(open.get("/search", "X-User", "alice").statusCode()).isEqualTo(200);
+        HttpResponse<String> refused = closed.get("/search", "X-User", "alice");
+        assertThat(refused.statusCode()).isEqualTo(503);
+        assertThat(refused.headers().firstValue("Retry-After")).isEmpty();
+        assertThat(refused.headers().firstValue("Cache-Control")).hasValue("no-store");
+        assertThat(refused.body()).isEqualTo("{\"title\":\"Rate limiter unavailable\",\"status\":503}");
+    }
+
+    @Test
+    void aServiceThatStopsAnsweringBlocksNoThread() throws Exception {
+        Servers.Service service = servers.policies(POLICIES);
+        String free = """
+              - id: free
+                uri: UPSTREAM
+                predicates: [Path=/free]
+            """;
+        Gateway gateway = gateway(service, ROUTE + free, "--tollgate.timeout=4s");
+        assertThat(gateway.get("/search", "X-User", "warm").statusCode()).isEqualTo(200);
+        service.signal("STOP");
+        long start = System.nanoTime();
+        List<CompletableFuture<Integer>> waiting = new ArrayList<>();
+        for (int request = 0; request < 64; request++) {
+            waiting.add(gateway.status("/search", "X-User", "alice"));
+        }
+        assertThat(gateway.get("/free").statusCode()).isEqualTo(200);
+        assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
+        assertThat(waiting).allSatisfy(answer -> assertThat(answer.join()).isEqualTo(200));
+        assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(10));
+        service.signal("CONT");
+    }
+
+    @Test
+    void aLongKeyIsCountedAndNotAdmittedForItsLength() throws Exception {
+        Gateway gateway = gateway(servers.policies(POLICIES.replace("3/1h", "1/1h")), ROUTE);
+        String longest = "l".repeat(2_000);
+        assertThat(gateway.get("/search", "X-User", longest).statusCode()).isEqualTo(200);
+        assertThat(gateway.get("/search", "X-User", longest).statusCode()).isEqualTo(429);
+        assertThat(gateway.get("/search", "X-User", longest + "l").statusCode()).isEqualTo(200);
     }
 
     @Test
@@ -179,7 +240,6 @@ class TollgateRateLimiterTest {
         assertThat(one.passed.get() + two.passed.get()).isEqualTo(20);
     }
 
-    /** Two resolvers, as an app may have: its own code must then name one of them. */
     @SpringBootConfiguration
     @EnableAutoConfiguration
     static class App {
@@ -191,6 +251,24 @@ class TollgateRateLimiterTest {
         @Bean(autowireCandidate = false)
         KeyResolver blankKeyResolver() {
             return exchange -> Mono.just("");
+        }
+
+        @Bean(autowireCandidate = false)
+        KeyResolver proxiedKeyResolver() {
+            return new ClientAddressKeyResolver(XForwardedRemoteAddressResolver.maxTrustedIndex(1));
+        }
+    }
+
+    @SpringBootConfiguration
+    @EnableAutoConfiguration
+    static class RandomRoute extends App {
+        @Bean
+        RouteLocator routes(RouteLocatorBuilder builder) {
+            return builder.routes()
+                    .route(route -> route.path("/random")
+                            .filters(filters -> filters.requestRateLimiter().and())
+                            .uri("no://op"))
+                    .build();
         }
     }
 
