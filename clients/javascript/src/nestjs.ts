@@ -24,8 +24,9 @@ type StorageRecord = Awaited<ReturnType<ThrottlerStorage["increment"]>>;
 /**
  * Counts hits in the service, in windows that begin with a key's first hit.
  *
- * A key above its limit is blocked until its window ends. Throttlers must say so, with `blockDuration: 0`: their default
- * is a block for another `ttl`, which this storage refuses.
+ * The hit that exceeds the limit starts a block of `blockDuration`, which is `ttl` unless the throttler says otherwise.
+ * Hits of a key that is blocked are not counted, and the first hit after the block opens a new window. With a
+ * `blockDuration` of 0, a key is blocked until its window ends.
  */
 export class TollgateThrottlerStorage implements ThrottlerStorage {
   readonly #tollgate: Tollgate;
@@ -43,20 +44,40 @@ export class TollgateThrottlerStorage implements ThrottlerStorage {
 
   /** Counts a hit of a throttler. Times are in milliseconds. */
   async increment(key: string, ttl: number, limit: number, blockDuration: number, throttler: string): Promise<StorageRecord> {
-    checkUnits(ttl, `ttl of the throttler ${throttler}`, 1);
-    if (blockDuration !== 0) {
-      throw new TypeError(`the throttler ${throttler} blocks for ${blockDuration} ms; this storage blocks until the window ends: set blockDuration: 0`);
-    }
+    checkUnits(ttl, `ttl of the throttler ${throttler}`, 1, longestWindow);
+    // Below 0, the storage in memory blocks for no time of its own either.
+    const block = checkUnits(Math.max(0, blockDuration), `blockDuration of the throttler ${throttler}`, 0, longestWindow);
     if (key === "") throw new TypeError("the key is empty: the service refuses it, so nobody would be counted");
     const attributes = { key: await keyText(key), throttler: await keyText(throttler) };
-    const count = await this.#tollgate.count(this.#name, attributes, { window: `${ttl}ms@first_hit`, onStoreFailure: this.#onFailure });
-    if (count.used === undefined && this.#onFailure === "closed") {
+    const window = `${ttl}ms@first_hit`;
+    const counter = block === 0 ? { window } : { quotas: [`${quotaLimit(limit)}/${window}`], block: `${block}ms` };
+    const count = await this.#tollgate.count(this.#name, attributes, { ...counter, onStoreFailure: this.#onFailure });
+    const { blocked: isBlocked = false, blockAfterMs = 0 } = count;
+    if (count.used === undefined && !isBlocked && this.#onFailure === "closed") {
       // The signature of http-errors, which Nest answers with its status.
       throw Object.assign(new Error("limits cannot be checked now"), { status: 503, statusCode: 503, expose: true });
     }
     const totalHits = count.used ?? 1;
-    const timeToExpire = Math.ceil((count.resetAfterMs ?? ttl) / 1000);
-    const isBlocked = count.used !== undefined && totalHits > limit;
-    return { totalHits, timeToExpire, isBlocked, timeToBlockExpire: isBlocked ? timeToExpire : 0 };
+    const timeToExpire = seconds(count.resetAfterMs ?? ttl);
+    if (block === 0) {
+      const isAbove = count.used !== undefined && totalHits > limit;
+      return { totalHits, timeToExpire, isBlocked: isAbove, timeToBlockExpire: isAbove ? timeToExpire : 0 };
+    }
+    return { totalHits, timeToExpire, isBlocked, timeToBlockExpire: isBlocked ? seconds(blockAfterMs) : 0 };
   }
+}
+
+/** The longest window and the longest block that the service has, in milliseconds: ten years. */
+const longestWindow = 3_653 * 86_400_000;
+
+/** The largest limit that the service has. No count exceeds it. */
+const largestLimit = 2 ** 40 - 1;
+
+/** Returns the limit as the service takes it: the same whole counts are above it. */
+function quotaLimit(limit: number): number {
+  return Math.min(Math.max(0, Math.floor(limit)), largestLimit);
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000);
 }

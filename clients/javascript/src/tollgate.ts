@@ -75,7 +75,7 @@ export interface CountOptions extends TraceContext {
   /**
    * How long to block a key that is above its limit, such as `30s`, with a single quota of a fixed window.
    *
-   * A key that is blocked is not counted; after its block, counting begins anew.
+   * A key that is blocked is not counted; after its block, counting starts over.
    */
   block?: string | undefined;
   /** Default: `add`, which counts also past the limit. */

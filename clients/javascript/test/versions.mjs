@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { installed } from "./installed.mjs";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
-const suites = ["middleware", "paths", "express-rate-limit"];
+const suites = ["middleware", "paths", "express-rate-limit", "nestjs"];
 const failed = [];
 
 for (const name of readdirSync(join(here, "versions"))) {

@@ -17,7 +17,10 @@ class AppController {
     return "welcome";
   }
   blocking() {
-    return "not reached";
+    return "for a second";
+  }
+  windowed() {
+    return "until its window ends";
   }
   failures() {
     return tollgate.failures();
@@ -31,7 +34,8 @@ function route(method, ...decorators) {
 
 route("search");
 route("login", Throttle({ default: { limit: 1 } }));
-route("blocking", Throttle({ default: { blockDuration: 1000 } }));
+route("blocking", Throttle({ default: { limit: 1, blockDuration: 1000 } }));
+route("windowed", Throttle({ default: { limit: 1, blockDuration: 0 } }));
 route("failures", SkipThrottle());
 Controller()(AppController);
 
@@ -39,7 +43,7 @@ class AppModule {}
 Module({
   imports: [
     ThrottlerModule.forRoot({
-      throttlers: [{ ttl: hour, limit: Number(process.env.LIMIT ?? 2), blockDuration: 0, getTracker: (request) => request.headers["x-user"] ?? request.ip }],
+      throttlers: [{ ttl: hour, limit: Number(process.env.LIMIT ?? 2), getTracker: (request) => request.headers["x-user"] ?? request.ip }],
       storage: new TollgateThrottlerStorage(tollgate, { name: "nest", onFailure: process.env.ON_FAILURE }),
     }),
   ],

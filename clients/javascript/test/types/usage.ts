@@ -53,7 +53,7 @@ hono.use("*", honoLimit(tollgate, { name: "all", by: (context) => context.req.he
 @Module({
   imports: [
     ThrottlerModule.forRoot({
-      throttlers: [{ ttl: 60_000, limit: 10, blockDuration: 0 }],
+      throttlers: [{ ttl: 60_000, limit: 10 }, { name: "burst", ttl: 1_000, limit: 3, blockDuration: 30_000 }],
       storage: new TollgateThrottlerStorage(tollgate, { name: "app" }),
     }),
   ],
