@@ -14,8 +14,9 @@ export type { LimitOptions } from "./limit.js";
  * Returns a middleware that checks each request, and answers those that are denied.
  *
  * The client is `req.ip`: set `trust proxy` if there is a proxy. Without a `name`, it must be on a route:
- * `app.post("/login", rateLimit(tollgate), login)`. Express runs what `app.use` adds before it matches routes, and keeps
- * no template of the path of a mounted router; both need a `name`.
+ * `app.post("/login", rateLimit(tollgate), login)`. Express keeps no template of the path of a mounted router, and none
+ * of a list of paths or an expression, so these need a `name`. So does `app.use`: Express has no route then, or still
+ * the last one that has passed the request on.
  */
 export function rateLimit(tollgate: Tollgate, options: LimitOptions<Request> = {}): RequestHandler {
   const limit = new Limit(tollgate, options);

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** Units that are held while work goes on. */
 import { number, text, type Decision, type Fields } from "./answer.js";
 import { checkUnits } from "./arguments.js";

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** The client. */
 import { randomId, openTransport } from "#transport";
 import { parseAddress } from "./address.js";
