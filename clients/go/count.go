@@ -47,6 +47,9 @@ type CountRequest struct {
 	Cost Optional[int64]
 	// Used is the new count; only for OperationSet.
 	Used Optional[int64]
+	// Block, such as "30s", blocks a key that exceeds its only quota for so long: it counts nothing then. For add, get and
+	// reset.
+	Block string
 	// OnStoreFailure is what add and get answer during an outage of the store, and if the service does not answer.
 	// Default: what the client does for the policy's name.
 	OnStoreFailure Optional[OnFailure]
@@ -67,6 +70,10 @@ type Count struct {
 	ResetAfter Optional[time.Duration]
 	// RetryAfter is the time to wait, if not allowed.
 	RetryAfter Optional[time.Duration]
+	// Blocked says whether the key is blocked. It is absent unless the call named a block.
+	Blocked Optional[bool]
+	// BlockAfter is the time until the block ends.
+	BlockAfter Optional[time.Duration]
 	// Start and End are the window that was counted; zero if there is none.
 	Start, End time.Time
 	// Source says where the answer came from.
@@ -87,6 +94,7 @@ type countBody struct {
 	Operation      Operation  `json:"operation,omitempty"`
 	Cost           *int64     `json:"cost,omitempty"`
 	Used           *int64     `json:"used,omitempty"`
+	Block          string     `json:"block,omitempty"`
 	OnStoreFailure string     `json:"on_store_failure,omitempty"`
 }
 
@@ -100,6 +108,8 @@ type countReply struct {
 	Remaining  *int64  `json:"remaining"`
 	ResetAfter *int64  `json:"reset_after_ms"`
 	RetryAfter *int64  `json:"retry_after_ms"`
+	Blocked    *bool   `json:"blocked"`
+	BlockAfter *int64  `json:"block_after_ms"`
 	Window     *struct {
 		Start int64 `json:"start"`
 		End   int64 `json:"end"`
@@ -244,6 +254,13 @@ func (c *Client) countBody(counted CountRequest) (*countBody, OnFailure, error) 
 	if given {
 		body.Used = &used
 	}
+	if counted.Block != "" {
+		knows := counted.Operation == OperationReset || counted.asks()
+		if len(counted.Quotas) != 1 || !knows {
+			return nil, Open, errors.New("tollgate: a Block needs exactly one quota, and add, get or reset")
+		}
+		body.Block = counted.Block
+	}
 	onFailure := counted.OnStoreFailure.Or(c.OnFailureOf(counted.Policy))
 	if err := onFailure.valid(); err != nil {
 		return nil, Open, err
@@ -305,6 +322,8 @@ func (r *countReply) count(raw []byte) Count {
 		Remaining:  optional(r.Remaining),
 		ResetAfter: milliseconds(r.ResetAfter),
 		RetryAfter: milliseconds(r.RetryAfter),
+		Blocked:    optional(r.Blocked),
+		BlockAfter: milliseconds(r.BlockAfter),
 		Source:     text(r.Source),
 		Raw:        raw,
 	}

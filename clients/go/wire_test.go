@@ -352,6 +352,7 @@ func TestCountsSayWhatAnOutageMeans(t *testing.T) {
 		{Policy: "login", Window: "1m", Operation: tollgate.OperationGet, Attributes: key},
 		{Policy: "p", Window: "1m", OnStoreFailure: tollgate.Some(tollgate.Closed), Cost: tollgate.Some[int64](3), Attributes: key},
 		{Policy: "login", Window: "1m", Operation: tollgate.OperationSet, Used: tollgate.Some[int64](0), Attributes: key},
+		{Policy: "p", Quotas: []string{"5/1m"}, Block: "30s", Operation: tollgate.OperationReset, Attributes: key},
 	} {
 		if count, err := tg.Count(ctx, counted); err != nil || count.Failure != "" || count.Used.Or(0) != 1 {
 			t.Errorf("got %+v, %v", count, err)
@@ -362,6 +363,7 @@ func TestCountsSayWhatAnOutageMeans(t *testing.T) {
 		`/v1/count {"policy":"login","attributes":{"a":"b"},"window":"1m","operation":"get","on_store_failure":"closed"}`,
 		`/v1/count {"policy":"p","attributes":{"a":"b"},"window":"1m","cost":3,"on_store_failure":"closed"}`,
 		`/v1/count {"policy":"login","attributes":{"a":"b"},"window":"1m","operation":"set","used":0}`,
+		`/v1/count {"policy":"p","attributes":{"a":"b"},"quotas":["5/1m"],"operation":"reset","block":"30s"}`,
 	}
 	for index, body := range want {
 		if server.bodies[index] != body {

@@ -21,7 +21,7 @@ from typing import Any
 from tollgate_client import AsyncHold, AsyncTollgate, Count, Decision, Hold, OnFailure, Tollgate
 
 Message = dict[str, Any]
-_TIMES = ("reset_after", "retry_after", "window_start", "window_end")
+_TIMES = ("reset_after", "retry_after", "block_after", "window_start", "window_end")
 
 
 class Lines(logging.Handler):

@@ -8,6 +8,8 @@ import pytest
 from both import Clients
 from servers import Service
 
+from tollgate_client import Count
+
 Start = Callable[..., Service]
 
 
@@ -113,3 +115,26 @@ def test_a_client_that_is_closed_changes_counts(clients: Clients, service: Start
 def test_a_service_without_caller_quotas_refuses(clients: Clients, service: Start) -> None:
     tollgate = clients(service("--limit", "1/1h").url)
     assert tollgate.count("api", key="alice", window="1h").failure == "refused"
+
+
+def test_a_key_above_its_limit_is_blocked(clients: Clients, service: Start) -> None:
+    tollgate = clients(service("--limit", "1/1h", "--caller-quotas").url)
+
+    def count(operation: str = "add") -> Count:
+        return tollgate.count(
+            "api", key="alice", quotas=["1/1h@first_hit"], block="1m", operation=operation
+        )
+
+    first = count()
+    assert (first.allowed, first.blocked, first.block_after) == (True, False, None)
+    past = count()
+    assert (past.allowed, past.blocked, past.used, past.block_after) == (False, True, 2, 60)
+    assert count().used == 2
+    assert count("get").blocked is True
+    assert count("reset").blocked is False
+    assert count().allowed is True
+    for wrong in ({"window": "1h"}, {"quotas": ["5/1h", "9/1d"]}):
+        with pytest.raises(ValueError, match="block"):
+            tollgate.count("api", key="alice", block="1m", **wrong)
+    with pytest.raises(TypeError, match="block"):
+        tollgate.count("api", key="alice", quotas=["5/1h"], block=60)

@@ -27,6 +27,7 @@ const OPERATIONS: [(&str, &[BodyField]); 6] = [
             ("operation", None),
             ("cost", Some(1)),
             ("used", None),
+            ("block", None),
             ("on_store_failure", None),
         ],
     ),

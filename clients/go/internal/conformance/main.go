@@ -46,6 +46,7 @@ type command struct {
 	Window         string         `json:"window"`
 	Operation      string         `json:"operation"`
 	Used           *int64         `json:"used"`
+	Block          string         `json:"block"`
 	OnStoreFailure string         `json:"on_store_failure"`
 	Calls          []command      `json:"calls"`
 }
@@ -254,6 +255,7 @@ func (d *driver) count(ctx context.Context, asked command) any {
 		Quotas:     asked.Quotas,
 		Window:     asked.Window,
 		Operation:  tollgate.Operation(asked.Operation),
+		Block:      asked.Block,
 	}
 	if asked.Cost != nil {
 		counted.Cost = tollgate.Some(*asked.Cost)

@@ -77,6 +77,9 @@ class Count:
     series: str | None = None
     source: str | None = None
     failure: Failure | None = None
+    blocked: bool | None = None
+    """Whether the key is blocked, if the call named a block."""
+    block_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ def counted(
     used: int | None,
     on_store_failure: OnFailure | None,
     settings: Settings | None = None,
+    block: str | None = None,
 ) -> Request:
     """A count under limits of the caller."""
     if (window is None) == (quotas is None):
@@ -106,6 +107,12 @@ def counted(
     _put_cost(body, cost)
     if used is not None:
         body["used"] = whole(used, "used", _LARGEST_FIGURE)
+    if block is not None:
+        if not isinstance(block, str):
+            raise TypeError("block: expected a length as a string, such as '30s'")
+        if quotas is None or len(quotas) != 1 or operation in ("subtract", "set"):
+            raise ValueError("block: needs exactly one quota, and add, get or reset")
+        body["block"] = block
     if on_store_failure not in (None, "open", "closed"):
         raise ValueError("on_store_failure: expected 'open' or 'closed'")
     is_closed = on_store_failure == "closed"
@@ -149,8 +156,13 @@ def count(reply: Reply) -> Count:
     allowed = body.get("allowed")
     if allowed is not None and not isinstance(allowed, bool):
         raise _invalid("`allowed` is no boolean")
+    blocked = body.get("blocked")
+    if blocked is not None and not isinstance(blocked, bool):
+        raise _invalid("`blocked` is no boolean")
     return Count(
         allowed=allowed,
+        blocked=blocked,
+        block_after=_seconds(body, "block_after_ms"),
         used=_figure(body, "used"),
         limit=_figure(body, "limit"),
         remaining=_figure(body, "remaining"),

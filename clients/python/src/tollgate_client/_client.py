@@ -187,12 +187,14 @@ class Tollgate:
         operation: Operation = "add",
         cost: int = 1,
         used: int | None = None,
+        block: str | None = None,
         on_store_failure: OnFailure | None = None,
         **more: Attribute,
     ) -> Count:
         """Counts under limits of the caller, or in a window without a limit.
 
-        The service must run with `--caller-quotas`. Without an answer, `failure` says
+        The service must run with `--caller-quotas`. `block`, such as `30s`, blocks a key
+        that exceeds its only quota for so long: it counts nothing then. Without an answer, `failure` says
         why; with quotas, `allowed` then follows `on_store_failure`, and
         without that, what `on_failure` and `names` say of the policy.
         """
@@ -207,6 +209,7 @@ class Tollgate:
             used,
             on_store_failure,
             self._settings,
+            block,
         )
         try:
             return self._ask(request, _calls.count)

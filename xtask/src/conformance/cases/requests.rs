@@ -42,7 +42,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase {
         name: "count",
         rules: &[4, 10],
-        plays: "the requests and the answers of all operations of `/v1/count`",
+        plays: "the requests and the answers of all operations of `/v1/count`, with and without a block",
         play: count,
     },
 ];
@@ -184,10 +184,14 @@ fn count(stage: &mut Stage<'_>) -> CaseOutcome {
         "policy": "limits:caller", "series": "1m@first_hit", "used": 9, "reset_after_ms": 30_000,
         "window": window, "source": "store",
     });
-    let answers = [under_limit.clone(), bare.clone()];
-    let server = stage.serve(move |request, _| {
-        HttpAnswer::json(200, &answers[usize::from(request.body["quotas"].is_null())]).reply()
-    })?;
+    let blocked = with(under_limit.clone(), json!({"blocked": true, "block_after_ms": 29_999}));
+    let shown = [&under_limit, &bare, &blocked].map(Value::clone);
+    let place = |call: &Value| match (call["block"].is_null(), call["quotas"].is_null()) {
+        (false, _) => 2,
+        (true, is_bare) => usize::from(is_bare),
+    };
+    let server =
+        stage.serve(move |request, _| HttpAnswer::json(200, &shown[place(&request.body)]).reply())?;
     let call = json!({"policy": "limits", "attributes": {"key": "k"}});
     let quotas = with(call.clone(), json!({"quotas": ["5/1m"]}));
     let open = with(call, json!({"window": "1m@first_hit"}));
@@ -199,7 +203,10 @@ fn count(stage: &mut Stage<'_>) -> CaseOutcome {
             quotas.clone(),
         ),
         (with(quotas.clone(), json!({"cost": 4, "on_store_failure": "closed"})), Value::Null),
-        (with(quotas, json!({"operation": "get"})), Value::Null),
+        (with(quotas.clone(), json!({"operation": "get"})), Value::Null),
+        (with(quotas.clone(), json!({"block": "30s"})), Value::Null),
+        (with(quotas.clone(), json!({"block": "30s", "operation": "get", "cost": 2})), Value::Null),
+        (with(quotas, json!({"block": "30s", "operation": "reset"})), Value::Null),
         (open.clone(), Value::Null),
         (with(open.clone(), json!({"operation": "subtract", "cost": 2})), Value::Null),
         (with(open.clone(), json!({"operation": "set", "used": 0})), Value::Null),
@@ -208,11 +215,14 @@ fn count(stage: &mut Stage<'_>) -> CaseOutcome {
     let mut bodies = Vec::new();
     for (told, body) in calls {
         let answer = stage.ask(&with(told.clone(), json!({"do": "count"})))?;
-        let expected = if told["quotas"].is_null() { &bare } else { &under_limit };
+        let expected = [&under_limit, &bare, &blocked][place(&told)];
+        let of_block: &[&str] = if told["block"].is_null() { &[] } else { &["blocked", "block_after_ms"] };
         for name in
             ["allowed", "limit", "used", "remaining", "reset_after_ms", "retry_after_ms", "window", "source"]
+                .iter()
+                .chain(of_block)
         {
-            let (seen, wanted) = (&answer[name], &expected[name]);
+            let (seen, wanted) = (&answer[*name], &expected[*name]);
             expect(seen == wanted, || format!("{told}: `{name}` is {seen}, expected {wanted}, in {answer}"))?;
         }
         bodies.push(if body.is_null() { told } else { body });
