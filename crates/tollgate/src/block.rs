@@ -8,8 +8,8 @@ use crate::{Anchor, Charge, Counter, Key, PolicyQuota, Quota, QuotaError, QuotaK
 /// A quota of fixed windows, and how long a key is blocked that has exceeded it.
 ///
 /// A block begins with the charge that exceeds the limit, and lives for exactly its length by the store's clock. While
-/// it lives, nothing is counted. It keeps the units that were used when it began, and takes the place of the counter:
-/// once it has ended, counting begins anew.
+/// it lives, nothing is counted. It keeps the units that were used when it began, and replaces the counter: once it has
+/// ended, the key is counted from 0 again.
 ///
 /// A block belongs to the counter, never to the limit or to its length. If a step names another length, the block lives
 /// on, but no longer than that length from then on.

@@ -98,7 +98,7 @@ impl CountTerms {
     }
 
     /// Blocks the key for this long if an [`Add`](CountOperation::Add) exceeds the limit. Until the block ends, nothing
-    /// is counted; then counting begins anew. A [`Get`](CountOperation::Get) says whether the key is blocked, and a
+    /// is counted; then it is counted from 0 again. A [`Get`](CountOperation::Get) says whether the key is blocked, and a
     /// [`Reset`](CountOperation::Reset) ends the block as well. Counts without a block do not know of it. If one names
     /// another length, the block lives on, but no longer than that length from then on.
     ///
@@ -147,15 +147,15 @@ impl CountOperation {
     fn steps<'a>(self, charges: &'a [Charge<'a>], block: Option<&'a BlockQuota>) -> Steps<'a> {
         let each = charges.iter();
         if let Some(block) = block {
-            let of_key = |charge: &Charge<'a>, cost| BlockCharge::new(block, charge.counter().key(), cost);
+            let on_key = |charge: &Charge<'a>, cost| BlockCharge::new(block, charge.counter().key(), cost);
             return match self {
-                Self::Add(_) => each.map(|charge| Step::Block(of_key(charge, charge.cost()))).collect(),
+                Self::Add(_) => each.map(|charge| Step::Block(on_key(charge, charge.cost()))).collect(),
                 Self::Reset => {
-                    let counters = each.map(|charge| [charge.counter(), of_key(charge, 0).block()]);
+                    let counters = each.map(|charge| [charge.counter(), on_key(charge, 0).block()]);
                     counters.flatten().map(Step::Reset).collect()
                 }
                 // Charges nothing, and shows both.
-                _ => each.map(|charge| Step::Block(of_key(charge, 0))).collect(),
+                _ => each.map(|charge| Step::Block(on_key(charge, 0))).collect(),
             };
         }
         match self {

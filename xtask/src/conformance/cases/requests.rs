@@ -216,11 +216,12 @@ fn count(stage: &mut Stage<'_>) -> CaseOutcome {
     for (told, body) in calls {
         let answer = stage.ask(&with(told.clone(), json!({"do": "count"})))?;
         let expected = [&under_limit, &bare, &blocked][place(&told)];
-        let of_block: &[&str] = if told["block"].is_null() { &[] } else { &["blocked", "block_after_ms"] };
+        let block_fields: &[&str] =
+            if told["block"].is_null() { &[] } else { &["blocked", "block_after_ms"] };
         for name in
             ["allowed", "limit", "used", "remaining", "reset_after_ms", "retry_after_ms", "window", "source"]
                 .iter()
-                .chain(of_block)
+                .chain(block_fields)
         {
             let (seen, wanted) = (&answer[*name], &expected[*name]);
             expect(seen == wanted, || format!("{told}: `{name}` is {seen}, expected {wanted}, in {answer}"))?;

@@ -240,7 +240,7 @@ fn a_key_above_its_limit_is_blocked_for_exactly_the_length() {
         assert_eq!(count(CountOperation::Add(1)), (5, false, true, Some(1)));
         clock.advance(Duration::from_millis(1));
         assert_eq!(count(CountOperation::Get(1)), (0, true, false, None));
-        assert_eq!(count(CountOperation::Add(1)), (1, true, false, None), "counting begins anew");
+        assert_eq!(count(CountOperation::Add(1)), (1, true, false, None), "it is counted from 0 again");
         // A count without a block exceeds the limit and blocks nobody.
         assert_eq!(counted(&limiter, &[quota], CountOperation::Add(9)), [(10, false)]);
         let (used, has_room, is_blocked, _) = count(CountOperation::Add(0));
@@ -293,7 +293,7 @@ fn an_outage_blocks_nobody() {
     assert_eq!(blocked(&limiter, "2/1m", CountOperation::Get(1)), (0, true, false, None));
 }
 
-/// In a full store, a block takes the place of its counter.
+/// In a full store, a block replaces its counter.
 #[test]
 fn a_full_store_still_blocks() {
     let clock = ManualClock::default();

@@ -49,7 +49,7 @@ macro_rules! count {
             #[schemars(with = "UsedUnits")]
             pub(in crate::http) used: Option<UsedUnits>,
             /// How long a key is blocked that exceeds its only quota, such as `30s`. Meanwhile `add` counts nothing, and
-            /// after that, counting begins anew. For `add`, `get` and `reset`, with a quota of fixed windows.
+            /// after that, it is counted from 0 again. For `add`, `get` and `reset`, with a quota of fixed windows.
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = "WrittenBlockLength")]
             pub(in crate::http) block: Option<BlockLength>,
