@@ -44,6 +44,9 @@ public final class CountRequest {
         }
     }
 
+    /** Ten years, which is the longest window of the service. */
+    private static final Duration MAX_BLOCK = Duration.ofDays(3_653);
+
     private final Operation operation;
     private final String policy;
     private final Attributes attributes;
@@ -206,13 +209,14 @@ public final class CountRequest {
      * Returns a request that blocks a key above its limit for this time; for adding, reading and forgetting, under one quota
      * of a fixed window. A key that is blocked is not counted; after its block, counting begins anew.
      *
-     * @param length in whole milliseconds, at least 1 ms
+     * @param length in whole milliseconds, from 1 ms to 3,653 days
      * @return the request
      * @throws IllegalArgumentException if the length is out of its range
      */
     public CountRequest block(Duration length) {
-        if (length == null || length.compareTo(Duration.ofMillis(1)) < 0 || length.getNano() % 1_000_000 != 0) {
-            throw new IllegalArgumentException("the block " + length + " is not in whole milliseconds from 1 ms");
+        boolean wrong = length == null || length.compareTo(Duration.ofMillis(1)) < 0 || length.compareTo(MAX_BLOCK) > 0;
+        if (wrong || length.getNano() % 1_000_000 != 0) {
+            throw new IllegalArgumentException("the block " + length + " is not in whole milliseconds from 1 ms to 3,653 days");
         }
         return with(new Body(body.quotas, body.window, body.cost, body.used, body.onStoreFailure, length, body.trace));
     }

@@ -90,6 +90,7 @@ class RequestTest {
         refused(() -> CountRequest.add("a", ALICE).used(2));
         refused(() -> CountRequest.set("a", ALICE).used(-1));
         refused(() -> CountRequest.add("a", ALICE).block(Duration.ZERO));
+        refused(() -> CountRequest.add("a", ALICE).block(Duration.ofDays(3_653).plusMillis(1)));
         refused(() -> Tollgate.builder().timeout(Duration.ZERO));
         refused(() -> Tollgate.builder().timeout(Duration.ofMillis(60_001)));
         refused(() -> Tollgate.builder().maxConnections(0));

@@ -160,6 +160,24 @@ class ServiceTest {
     }
 
     @Test
+    void blocksAKeyAboveItsLimit() throws Exception {
+        try (RealServer service = RealServer.service("--limit", "5/1m", "--caller-quotas");
+                Tollgate tollgate = service.client()) {
+            CountRequest request = CountRequest.add("login", ALICE).quotas(List.of("1/1m@first_hit")).block(Duration.ofSeconds(30));
+            Count first = tollgate.count(request);
+            assertFalse(first.blocked());
+            assertEquals(Optional.empty(), first.blockAfter());
+            Count second = tollgate.count(request);
+            assertTrue(second.blocked());
+            assertEquals(Optional.of(false), second.allowed());
+            Duration left = second.blockAfter().orElseThrow();
+            assertTrue(left.compareTo(Duration.ofSeconds(30)) <= 0 && left.compareTo(Duration.ofSeconds(10)) > 0, left.toString());
+            assertEquals(OptionalLong.of(2), tollgate.count(request.cost(7)).used());
+            assertEquals(Map.of(), tollgate.failures());
+        }
+    }
+
+    @Test
     void refusesACountThatTheServiceDoesNotAllow() throws Exception {
         List<LogLine> lines = new ArrayList<>();
         try (RealServer service = RealServer.service("--limit", "5/1m");
