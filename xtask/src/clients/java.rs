@@ -40,12 +40,12 @@ pub(super) fn apps() -> Result<String> {
     class_path("tollgate-apps", &["classes"])
 }
 
-/// Builds and tests everything with the oldest versions, and tests the same classes with newer ones.
+/// Builds and tests everything with the oldest versions. If all suites run, tests the same classes with newer ones.
 pub(super) fn suite() -> Result<Vec<CommandLine>> {
     let runs_all = std::env::var_os(ALL_SUITES).is_some();
     let archives = command("java clients/java/Archives.java").argument(folder()?);
     let mut commands = vec![maven("package")?, archives];
-    for versions in NEWER.iter().take(if runs_all { NEWER.len() } else { 1 }) {
+    for versions in NEWER.iter().filter(|_| runs_all) {
         commands.push(maven("test -Dmaven.main.skip=true")?.arguments(versions));
     }
     Ok(commands)
