@@ -16,7 +16,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * The threads of a client: one for times, and one for each asynchronous call that is on its way. They are daemons, start
+ * The threads of a client: one for times, and one for each asynchronous call in flight. They are daemons, start
  * when they are needed, and end when there is nothing to do.
  */
 final class Background {
