@@ -17,6 +17,9 @@ export async function play({ Tollgate }, { tcp, unix, gone }) {
     same((await tollgate.check("search", { user: "carol" })).used, 3, `${transport}: used after a hold`);
     const window = { window: "1h@first_hit" };
     for (const used of [1, 2]) same((await tollgate.count("api", { key: "ä" }, window)).used, used, `${transport}: count`);
+    const block = { quotas: ["1/1h@first_hit"], block: "30s" };
+    same((await tollgate.count("block", { key: "ä" }, block)).blocked, false, `${transport}: first hit`);
+    same((await tollgate.count("block", { key: "ä" }, block)).blocked, true, `${transport}: block`);
     same(tollgate.failures(), {}, `${transport}: failures`);
     tollgate.close();
   }
