@@ -212,6 +212,18 @@ class AnswerTest {
     }
 
     @Test
+    void without_a_store_limits_of_the_app_are_admitted_or_answered_503_as_the_app_says() throws Exception {
+        String url = SERVERS.service("--limit", "5/1d", "--caller-quotas", "--store", SERVERS.redis()).url();
+        try (App open = new App(Shop.class, url);
+                App closed = new App(Shop.class, url, "tollgate.fail-open=false")) {
+            assertEquals(List.of(200, 429), open.statuses(2, "/general"));
+            SERVERS.killRedis();
+            assertEquals(200, open.status("/quiet"));
+            assertEquals(503, closed.status("/quiet"));
+        }
+    }
+
+    @Test
     void an_advice_of_the_app_goes_first_if_it_names_the_exception() {
         try (App own = new App(WithOwnAdvice.class, service)) {
             own.status("/own");

@@ -20,6 +20,7 @@ public final class Servers implements AutoCloseable {
 
     private final Deque<Process> processes = new ArrayDeque<>();
     private final List<Path> files = new ArrayList<>();
+    private Process redis;
 
     /** A service that runs. */
     public record Service(String url, Process process) {
@@ -85,9 +86,10 @@ public final class Servers implements AutoCloseable {
             throw new UncheckedIOException(e);
         }
         try {
-            processes.push(new ProcessBuilder("redis-server", "--bind", "127.0.0.1", "--save", "", "--port", "" + port)
+            redis = new ProcessBuilder("redis-server", "--bind", "127.0.0.1", "--save", "", "--port", "" + port)
                     .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                    .start());
+                    .start();
+            processes.push(redis);
         } catch (IOException e) {
             throw new IllegalStateException("redis-server is missing; install the package redis-server", e);
         }
@@ -101,6 +103,11 @@ public final class Servers implements AutoCloseable {
             }
         }
         throw new IllegalStateException("redis-server does not answer");
+    }
+
+    /** Ends Redis at once. */
+    public void killRedis() {
+        redis.destroyForcibly().onExit().join();
     }
 
     @Override
