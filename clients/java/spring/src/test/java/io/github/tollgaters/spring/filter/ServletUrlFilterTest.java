@@ -157,6 +157,14 @@ class ServletUrlFilterTest {
     }
 
     @Test
+    void a_path_includes_that_of_the_dispatcher() throws Exception {
+        app((http, running) -> {
+            assertThat(http.get("/mvc/login").body()).isEqualTo("handler");
+            assertPassed(http, "/mvc", HostilePaths.LOGIN, "handler").isEmpty();
+        }, usedUp("/mvc/login", "spring.mvc.servlet.path=/mvc"));
+    }
+
+    @Test
     void the_hostile_paths_reach_their_handlers_without_a_limit() throws Exception {
         app(List.of(App.class, Lenient.class), (http, running) -> {
             assertPassed(http, "", HostilePaths.LOGIN, "handler").hasSizeGreaterThan(12);
