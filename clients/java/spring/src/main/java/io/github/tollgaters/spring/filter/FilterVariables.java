@@ -44,7 +44,7 @@ public final class FilterVariables {
     /**
      * Returns the request of the framework.
      *
-     * @return an HttpServletRequest or a ServerWebExchange
+     * @return an HttpServletRequest or a ServerHttpRequest
      */
     public Object getRequest() {
         return request.request();
