@@ -355,7 +355,9 @@ impl Stage {
             Step::Peek(asks) => self.store.peek(&all(asks)),
             Step::Set(ask, used) => one(self.store.set(&charge(ask).counter(), *used)),
             Step::Reset(ask) => one(Ok(self.store.reset(&charge(ask).counter()))),
-            Step::Record(_) | Step::Refund(..) | Step::Sweep | Step::List => unreachable!("in no scene"),
+            Step::Record(_) | Step::Block(_) | Step::Refund(..) | Step::Sweep | Step::List => {
+                unreachable!("in no scene")
+            }
         };
         let answer = match counted {
             Ok(counted) => Answer::Counted(counted.iter().map(state).collect::<Vec<State>>(), None),

@@ -24,6 +24,8 @@ pub(in super::super) enum Step {
     Charge(Vec<Ask>),
     Peek(Vec<Ask>),
     Record(Ask),
+    /// A charge, and its block.
+    Block([Ask; 2]),
     /// Of the charge with this mark.
     Refund(Ask, i64),
     Reset(Ask),
@@ -36,6 +38,7 @@ impl Step {
     pub(super) fn asks(&self) -> &[Ask] {
         match self {
             Self::Charge(asks) | Self::Peek(asks) => asks,
+            Self::Block(asks) => asks,
             Self::Record(ask) | Self::Refund(ask, _) | Self::Reset(ask) | Self::Set(ask, _) => {
                 std::slice::from_ref(ask)
             }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::answer::{Denial, State};
-use super::terms::{Cut, Denials, Name, Span, Terms, name};
+use super::terms::{BlockedCut, Cut, Denials, Name, Span, Terms, name};
 #[cfg(feature = "calendar")]
 use super::terms::{Unit, Zone};
 #[cfg(feature = "calendar")]
 use crate::CalendarUnit;
-use crate::{Anchor, CountDenied, Key, PolicyQuota, Quota, QuotaState, Reason, Timestamp};
+use crate::{Anchor, BlockQuota, CountDenied, Key, PolicyQuota, Quota, QuotaState, Reason, Timestamp};
 
 pub(in super::super) fn state(state: &QuotaState) -> State {
     let denial = state.reason().map(|reason| match reason {
@@ -35,6 +35,15 @@ pub(in super::super) fn state(state: &QuotaState) -> State {
 
 pub(in super::super) fn quota(terms: &Terms) -> PolicyQuota {
     let duration = |millis: i64| Duration::from_millis(millis.unsigned_abs());
+    if let Cut::Block(length, of) = terms.cut {
+        let cut = match of {
+            BlockedCut::Epoch(length) => Cut::Epoch(length),
+            BlockedCut::Staggered(length) => Cut::Staggered(length),
+            BlockedCut::FirstHit(length) => Cut::FirstHit(length),
+        };
+        let counted = quota(&Terms { cut, ..*terms });
+        return BlockQuota::new(counted, duration(length)).unwrap().block().clone();
+    }
     let fixed =
         |millis: i64, anchor| Quota::new(terms.limit, duration(millis)).unwrap().with_anchor(anchor).unwrap();
     let quota = match terms.cut {
@@ -44,6 +53,7 @@ pub(in super::super) fn quota(terms: &Terms) -> PolicyQuota {
         Cut::Burst(length) => fixed(length, Anchor::Epoch).with_burst(Some(terms.burst)).unwrap(),
         Cut::Sliding(length) => fixed(length, Anchor::Epoch).sliding().unwrap(),
         Cut::SlidingStaggered(length) => fixed(length, Anchor::Staggered).sliding().unwrap(),
+        Cut::Block(..) => unreachable!("a block is made of its quota"),
         Cut::Log(length, step) => fixed(length, Anchor::Epoch).with_log(duration(step)).unwrap(),
         #[cfg(feature = "calendar")]
         Cut::Calendar(unit, zone) => {

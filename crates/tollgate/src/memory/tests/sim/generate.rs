@@ -18,7 +18,7 @@ const ERA: i64 = (1 << 14) * SECOND;
 pub(super) fn calm(seed: u64) -> World {
     let mut random = SeededRandom::new(seed);
     let length = 4 + random.below(40);
-    make(&mut random, &[length], None)
+    with_blocks(make(&mut random, &[length], None), seed)
 }
 
 /// Many calls for many keys, so that counters displace each other, shards are rebuilt and grow row by row, and the
@@ -27,7 +27,7 @@ pub(super) fn calm(seed: u64) -> World {
 pub(super) fn busy(seed: u64) -> World {
     let mut random = SeededRandom::new(seed);
     let (length, keys) = (125 + random.below(126), random.one_of(&[12, 40]));
-    make(&mut random, &[length], Some(keys))
+    with_blocks(make(&mut random, &[length], Some(keys)), seed)
 }
 
 /// Some threads with few calls each, so that all orders of a history can be searched.
@@ -37,7 +37,7 @@ pub(super) fn crowded(seed: u64) -> World {
     let threads = 2 + random.below(3);
     let lengths: Vec<usize> =
         (0..threads).map(|_| 1 + random.below(if threads > 3 { 3 } else { 5 })).collect();
-    make(&mut random, &lengths, None)
+    with_blocks(make(&mut random, &lengths, None), seed)
 }
 
 fn make(random: &mut SeededRandom, lengths: &[usize], keys: Option<usize>) -> World {
@@ -125,6 +125,34 @@ fn make(random: &mut SeededRandom, lengths: &[usize], keys: Option<usize>) -> Wo
     }
     let (hash, order) = (random.next() % 64, random.next());
     World { start, ticks, cap, naming, hash, quotas, drifts, threads, order }
+}
+
+/// Gives some worlds blocks. They have a seed of their own, so that all else stays as it was.
+fn with_blocks(mut world: World, seed: u64) -> World {
+    let mut random = SeededRandom::new(seed.rotate_left(32));
+    let blocked = |quota: &usize| world.quotas[*quota].cut.blocked();
+    let quotas: Vec<usize> = (0..world.quotas.len()).filter(|quota| blocked(quota).is_some()).collect();
+    if quotas.is_empty() || !random.once_in(3) {
+        return world;
+    }
+    let quota = random.one_of(&quotas);
+    let Some(of) = blocked(&quota) else { return world };
+    let length = random.one_of(&[1, 7, 300, 999, SECOND, SECOND, 2 * SECOND, 61 * SECOND]);
+    let policy = world.quotas[quota].policy;
+    let cut = Cut::Block(length, of);
+    world.quotas.push(Terms { policy, limit: 0, burst: 0, cut, denials: Denials::Free });
+    let asks = world.threads.iter().flatten().cloned();
+    let keys = asks.flat_map(|mut op| op.asks_mut().iter().map(|ask| ask.key).collect::<Vec<_>>());
+    let keys = keys.max().unwrap_or_default() + 1;
+    for thread in &mut world.threads {
+        for place in (0..=thread.len()).rev() {
+            if random.once_in(4) {
+                let ask = Ask { quota, key: random.below(keys), cost: random.one_of(&[0, 1, 1, 1, 2, 5]) };
+                thread.insert(place, Op::Block(ask));
+            }
+        }
+    }
+    world
 }
 
 fn ticks(random: &mut SeededRandom) -> Ticks {

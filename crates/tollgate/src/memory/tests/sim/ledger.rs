@@ -7,6 +7,8 @@
 //! An answer has to agree with one reading of the clock that its call took. Rules and guarantees are named as in that
 //! document.
 
+mod blocks;
+
 use std::rc::Rc;
 
 use super::answer::{Answer, Denial, Event, History, Named, Reading, State, Step, Verdict};
@@ -193,7 +195,7 @@ impl<'a> Ledger<'a> {
             |time| Standing { contents: Contents::nothing(terms, key, time), used: 0, has_moved: false };
         // A window that begins with its first unit begins when that comes, and not at the last tick before it (rule 2).
         // The answer about a counter that was just reset opens no window.
-        let is_first_hit = matches!(terms.cut, Cut::FirstHit(_));
+        let is_first_hit = matches!(terms.cut, Cut::FirstHit(_) | Cut::Block(..));
         let opens_early =
             is_first_hit && reading.time < reading.truth && !matches!(event.step, Step::Reset(_));
         let opened_now = || if opens_early { Vec::new() } else { vec![opened(reading.time)] };
@@ -307,6 +309,9 @@ impl<'a> Ledger<'a> {
             let (window, truth) = (state.window, reading.truth);
             return Err(format!("rules 10 and 11: it counts in {window:?}, and the time is {truth}"));
         }
+        if let Step::Block(asks) = &event.step {
+            return self.blocked_at(reading, event, asks, counters, states);
+        }
         let denies_early = |(ask, state): &(&Ask, &State)| {
             let is_fixed = self.world.quotas[ask.quota].cut.is_fixed();
             !is_fixed && state.denial.is_some() && reading.time < reading.truth
@@ -353,25 +358,7 @@ impl<'a> Ledger<'a> {
                             uncharged.then(|| self.expect(&LOOK, &on_counter, &by_each, admitted));
                         for (written, says) in [Some(charged), uncharged].into_iter().flatten() {
                             if on_counter.iter().zip(&says).all(|((_, state), says)| *state == says) {
-                                let since = reading.moment;
-                                let held = |contents| Belief { stored: Stored::of(contents), since };
-                                match written {
-                                    Written::Nothing if !standing.has_moved => {
-                                        remember(&mut beliefs, belief.clone());
-                                        // What has left a log may be removed from it.
-                                        if let Contents::Log(_) = standing.contents {
-                                            remember(&mut beliefs, held(standing.contents.clone()));
-                                        }
-                                    }
-                                    Written::Nothing => {
-                                        remember(&mut beliefs, held(standing.contents.clone()))
-                                    }
-                                    Written::Contents(contents) => remember(&mut beliefs, held(contents)),
-                                    Written::Reset => {
-                                        let stored = Stored::Absent { dropped: None };
-                                        remember(&mut beliefs, Belief { stored, since });
-                                    }
-                                }
+                                remember_written(&mut beliefs, belief, &standing, written, reading);
                             }
                             expected.extend(says);
                         }
@@ -440,7 +427,12 @@ impl<'a> Ledger<'a> {
             }
             Step::Set(_, used) => assign(contents.with_only(first, now, (*used).min(LARGEST)), 0),
             Step::Reset(_) => (Written::Reset, vec![says(on_counter[0].0, contents, None, 0, 0)]),
-            Step::Charge(_) | Step::Peek(_) | Step::Refund(..) | Step::Sweep | Step::List => {
+            Step::Charge(_)
+            | Step::Peek(_)
+            | Step::Block(_)
+            | Step::Refund(..)
+            | Step::Sweep
+            | Step::List => {
                 let cost: u64 = on_counter.iter().map(|(ask, _)| u64::from(ask.cost)).sum();
                 let terms = |ask: &Ask| &self.world.quotas[ask.quota];
                 let denial = |(ask, _): &(&Ask, &State), standing: &Standing| {
@@ -584,6 +576,10 @@ impl<'a> Ledger<'a> {
         for (counter, beliefs) in self.counters.iter().enumerate() {
             let (scope, key) = (counter / self.keys, counter % self.keys);
             let found = named.iter().find(|named| (named.scope, named.key) == (scope, key));
+            // A block has no name.
+            if matches!(self.world.quotas[scope].cut, Cut::Block(..)) && found.is_none() {
+                continue;
+            }
             // A name has the limit that its counter was made with.
             let sharing = (0..self.world.quotas.len()).filter(|quota| self.scopes[*quota] == scope);
             let sharing: Vec<&Terms> = sharing.map(|quota| &self.world.quotas[quota]).collect();
@@ -676,6 +672,30 @@ impl Belief {
             Stored::Held(contents) => contents.places_at(terms, time),
             Stored::Absent { .. } => 0,
         }
+    }
+}
+
+/// Remembers what a counter may hold after a step that found it so and wrote this.
+fn remember_written(
+    beliefs: &mut Vec<Belief>,
+    belief: &Belief,
+    standing: &Standing,
+    written: Written,
+    reading: &Reading,
+) {
+    let since = reading.moment;
+    let held = |contents| Belief { stored: Stored::of(contents), since };
+    match written {
+        Written::Nothing if !standing.has_moved => {
+            remember(beliefs, belief.clone());
+            // What has left a log may be removed from it.
+            if let Contents::Log(_) = standing.contents {
+                remember(beliefs, held(standing.contents.clone()));
+            }
+        }
+        Written::Nothing => remember(beliefs, held(standing.contents.clone())),
+        Written::Contents(contents) => remember(beliefs, held(contents)),
+        Written::Reset => remember(beliefs, Belief { stored: Stored::Absent { dropped: None }, since }),
     }
 }
 

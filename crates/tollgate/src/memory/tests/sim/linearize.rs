@@ -94,7 +94,7 @@ impl Search<'_> {
     /// Returns whether the hook got each counter that has closed, once, and of nothing else.
     fn agrees_in_the_end(&mut self, ledger: &Ledger<'_>) -> bool {
         let Naming::Told(_) = self.world.naming else { return true };
-        let resets = |op: &Op| matches!(op, Op::Reset(_));
+        let resets = |op: &Op| matches!(op, Op::Reset(_) | Op::Block(_));
         // A counter that has left its window may be reported in either, and one that is reset may have closed before.
         if self.history.has_stepped_back || self.world.threads.iter().flatten().any(resets) {
             return true;

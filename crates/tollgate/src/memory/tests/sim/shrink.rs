@@ -152,7 +152,8 @@ fn simpler_terms(terms: &Terms) -> Vec<Terms> {
         Cut::Sliding(length) if length > 1_000 => simpler.push(cut(Cut::Sliding(1_000))),
         Cut::SlidingStaggered(length) => simpler.push(cut(Cut::Sliding(length))),
         Cut::Log(length, step) if step > 1 => simpler.push(cut(Cut::Log(length, 1))),
-        Cut::Burst(_) | Cut::Sliding(_) | Cut::Log(..) => {}
+        Cut::Block(length, of) if length > 1_000 => simpler.push(cut(Cut::Block(1_000, of))),
+        Cut::Burst(_) | Cut::Sliding(_) | Cut::Log(..) | Cut::Block(..) => {}
         #[cfg(feature = "calendar")]
         Cut::Calendar(..) => simpler.push(cut(Cut::Epoch(86_400_000))),
     }
@@ -175,6 +176,7 @@ fn simpler_ops(op: &Op) -> Vec<Op> {
         Op::Batch(requests) => {
             simpler.extend(requests.iter().cloned().map(Op::Check));
         }
+        Op::Block(ask) => simpler.push(Op::Record(*ask)),
         Op::Refund(ask, ago) if *ago > 0 => simpler.push(Op::Refund(*ask, ago - 1)),
         Op::Set(ask, used) if *used > 1 => {
             simpler.extend([1, used / 2].map(|used| Op::Set(*ask, used)));

@@ -14,8 +14,8 @@ use super::clock::WorldClock;
 use super::conversion::{key, quota, state};
 use super::world::{Ask, Naming, Op, World};
 use crate::{
-    Charge, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota, QuotaKind, QuotaState,
-    QuotaStates, Timestamp,
+    BlockCharge, Charge, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota, QuotaKind,
+    QuotaState, QuotaStates, Timestamp,
 };
 
 /// Clones share the store.
@@ -30,6 +30,8 @@ struct Parts {
     scopes: Vec<usize>,
     quotas: Vec<PolicyQuota>,
     keys: Vec<Key<'static>>,
+    /// For each quota the one that counts its blocks.
+    blocks: Vec<Option<usize>>,
     closed: Option<Mutex<Receiver<NamedCounter>>>,
     /// Marks that answers have named, with scope and key.
     marks: Mutex<Vec<(usize, usize, i64)>>,
@@ -60,6 +62,7 @@ impl System {
             scopes: (0..world.quotas.len()).map(|quota| world.scope(quota)).collect(),
             quotas: world.quotas.iter().map(quota).collect(),
             keys: (0..keys).map(key).collect(),
+            blocks: (0..world.quotas.len()).map(|quota| world.block_of(quota)).collect(),
             closed,
             marks: Mutex::default(),
         };
@@ -82,6 +85,13 @@ impl System {
             Op::Record(ask) => self.event(thread, Step::Record(*ask), |this| {
                 this.single(ask, this.store().record(&this.charge(ask)))
             }),
+            Op::Block(ask) => match self.parts.blocks[ask.quota] {
+                Some(block) => {
+                    let asks = [*ask, Ask { quota: block, cost: 0, ..*ask }];
+                    self.event(thread, Step::Block(asks), |this| this.block(&asks))
+                }
+                None => Vec::new(),
+            },
             Op::Refund(ask, ago) => {
                 let mark = self.mark(ask, *ago);
                 self.event(thread, Step::Refund(*ask, mark), |this| this.refund(ask, mark))
@@ -165,6 +175,12 @@ impl System {
             }
             Err(Full) => Answer::Full,
         }
+    }
+
+    fn block(&self, asks: &[Ask; 2]) -> Answer {
+        let [charge, block] = asks;
+        let charge = BlockCharge::of(self.charge(charge), self.counter(block));
+        self.counted(asks, self.store().take(crate::Step::Block(charge)))
     }
 
     fn refund(&self, ask: &Ask, mark: i64) -> Answer {

@@ -38,6 +38,16 @@ pub(in super::super) enum Cut {
     SlidingStaggered(i64),
     /// A log; its length and its step.
     Log(i64, i64),
+    /// A block of this length, of a quota that counts so.
+    Block(i64, BlockedCut),
+}
+
+/// How a quota counts that blocks keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum BlockedCut {
+    Epoch(i64),
+    Staggered(i64),
+    FirstHit(i64),
 }
 
 #[cfg(feature = "calendar")]
@@ -79,7 +89,7 @@ impl Cut {
                 let offset = xxh64(&canonical(key)) % length.unsigned_abs();
                 aligned(length, offset.cast_signed())
             }
-            Self::FirstHit(length) => Span { start: time, end: time + length },
+            Self::FirstHit(length) | Self::Block(length, _) => Span { start: time, end: time + length },
             #[cfg(feature = "calendar")]
             Self::Calendar(unit, zone) => calendar::window_at(unit, zone, time),
         }
@@ -94,9 +104,20 @@ impl Cut {
             | Self::Burst(length)
             | Self::Sliding(length)
             | Self::SlidingStaggered(length)
-            | Self::Log(length, _) => Some(length),
+            | Self::Log(length, _)
+            | Self::Block(length, _) => Some(length),
             #[cfg(feature = "calendar")]
             Self::Calendar(..) => None,
+        }
+    }
+
+    /// The cut of a quota that blocks keys, if this one is among those that do in a world.
+    pub(super) fn blocked(self) -> Option<BlockedCut> {
+        match self {
+            Self::Epoch(length) => Some(BlockedCut::Epoch(length)),
+            Self::Staggered(length) => Some(BlockedCut::Staggered(length)),
+            Self::FirstHit(length) => Some(BlockedCut::FirstHit(length)),
+            _ => None,
         }
     }
 
@@ -289,6 +310,7 @@ impl Terms {
     /// The most units at once.
     pub(super) fn capacity(&self) -> u64 {
         match self.cut {
+            Cut::Block(..) => (1 << 40) - 1,
             Cut::Burst(_) if self.limit == 0 => 0,
             Cut::Burst(_) => self.burst,
             _ => self.limit,
@@ -327,6 +349,7 @@ impl fmt::Display for Cut {
             Self::Sliding(length) => write!(f, "{length}ms~sliding"),
             Self::SlidingStaggered(length) => write!(f, "{length}ms~sliding@staggered"),
             Self::Log(length, step) => write!(f, "{length}ms~log:{step}ms"),
+            Self::Block(length, of) => write!(f, "{length}ms after {of:?}"),
         }
     }
 }

@@ -34,6 +34,7 @@ fn step(step: &Step) -> String {
         Step::Charge(charges) => format!("take {}", asks(charges)),
         Step::Peek(charges) => format!("look at {}", asks(charges)),
         Step::Record(ask) => format!("record {ask}"),
+        Step::Block([ask, block]) => format!("record {ask}, or block by quota {}", block.quota),
         Step::Refund(ask, start) => format!("give back {ask} of the mark {start}"),
         Step::Reset(ask) => format!("reset {ask}"),
         Step::Set(ask, used) => format!("set {used} of {ask}"),

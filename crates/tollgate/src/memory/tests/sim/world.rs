@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::terms::{Terms, name};
+use super::terms::{Cut, Terms, name};
 
 /// Everything that decides a schedule.
 #[derive(Debug, Clone)]
@@ -51,6 +51,8 @@ pub(in super::super) enum Op {
     Batch(Vec<Vec<Ask>>),
     Peek(Vec<Ask>),
     Record(Ask),
+    /// If the world has blocks of its quota.
+    Block(Ask),
     /// In the window that was seen so many answers ago of this counter.
     Refund(Ask, usize),
     Reset(Ask),
@@ -88,6 +90,15 @@ impl World {
         self.quotas.iter().position(same).unwrap_or(quota)
     }
 
+    /// The quota that counts the blocks of this one.
+    pub(super) fn block_of(&self, quota: usize) -> Option<usize> {
+        let Terms { policy, cut, .. } = self.quotas[quota];
+        let of = cut.blocked()?;
+        let is_block =
+            |other: &Terms| other.policy == policy && matches!(other.cut, Cut::Block(_, cut) if cut == of);
+        self.quotas.iter().position(is_block)
+    }
+
     pub(super) fn operations(&self) -> usize {
         self.threads.iter().map(Vec::len).sum()
     }
@@ -99,7 +110,11 @@ impl Op {
         match self {
             Self::Check(asks) | Self::Peek(asks) => asks.iter_mut().collect(),
             Self::Batch(requests) => requests.iter_mut().flatten().collect(),
-            Self::Record(ask) | Self::Refund(ask, _) | Self::Reset(ask) | Self::Set(ask, _) => vec![ask],
+            Self::Record(ask)
+            | Self::Block(ask)
+            | Self::Refund(ask, _)
+            | Self::Reset(ask)
+            | Self::Set(ask, _) => vec![ask],
             Self::Sweep | Self::List | Self::Move(_) => Vec::new(),
         }
     }
