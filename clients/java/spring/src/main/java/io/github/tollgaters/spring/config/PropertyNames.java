@@ -4,6 +4,7 @@ import java.lang.reflect.RecordComponent;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -42,7 +43,8 @@ final class PropertyNames {
         }
         for (PropertySource<?> source : configurable.getPropertySources()) {
             if (source instanceof EnumerablePropertySource<?> enumerable && !VARIABLES.contains(source.getName())) {
-                Stream.of(enumerable.getPropertyNames()).forEach(PropertyNames::check);
+                // An empty file may have a property without a name.
+                Stream.of(enumerable.getPropertyNames()).filter(Objects::nonNull).forEach(PropertyNames::check);
             }
         }
     }
