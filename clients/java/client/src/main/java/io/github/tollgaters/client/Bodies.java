@@ -34,7 +34,7 @@ final class Bodies {
             if (ownLimits) {
                 json.writeStringField("policy", request.name());
                 texts(json, "quotas", request.quotas());
-                storeFailure(json, request.storeFailure().orElse(onFailure));
+                storeFailure(json, onFailure);
             }
         });
     }

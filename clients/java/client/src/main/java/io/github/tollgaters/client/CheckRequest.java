@@ -68,8 +68,8 @@ public final class CheckRequest {
     }
 
     /**
-     * Returns a request that says what happens if the service cannot reach its store. Only for requests with quotas:
-     * otherwise the policy says it. Default: what the client does for the name.
+     * Returns a request that says what happens if the service cannot reach its store, or does not answer. Only for requests
+     * with quotas: otherwise the policy and the client say it. Default: what the client does for the name.
      *
      * @param answer what to do
      * @return the request

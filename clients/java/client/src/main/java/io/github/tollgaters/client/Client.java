@@ -275,9 +275,10 @@ final class Client implements Tollgate {
     }
 
     private Call<Decision> decision(String path, CheckRequest request) {
-        byte[] body = Bodies.check(request, onFailureOf(request.name()));
+        OnFailure onFailure = request.storeFailure().orElse(onFailureOf(request.name()));
+        byte[] body = Bodies.check(request, onFailure);
         return new Call<>(request(path, body, request.trace()), 0, () -> secrets(request.checkedAttributes(), null),
-                reply -> Replies.reservation(reply).decision(), failure -> ownDecision(request.name(), failure));
+                reply -> Replies.reservation(reply).decision(), failure -> ownDecision(onFailure, failure));
     }
 
     private Call<Reservation> reservation(ReservationRequest request) {
@@ -287,7 +288,7 @@ final class Client implements Tollgate {
         return new Call<>(request("/v1/reserve", Bodies.reservation(request, id), request.trace()), HOLD_REPEATS,
                 () -> secrets(request.checkedAttributes(), id),
                 reply -> new Reservation(this, request, Replies.reservation(reply)),
-                failure -> new Reservation(this, request, ownDecision(request.name(), failure)));
+                failure -> new Reservation(this, request, ownDecision(onFailureOf(request.name()), failure)));
     }
 
     /** A renewal or a settlement. */
@@ -314,8 +315,8 @@ final class Client implements Tollgate {
      * The decision of the client itself. If the service refuses because its store is away or full, its policy is closed,
      * and an open client must not admit what the policy refuses.
      */
-    private Decision ownDecision(String name, CallFailure failure) {
-        return Decision.ofClient(!failure.denies() && onFailureOf(name) == OnFailure.OPEN, failure.kind());
+    private static Decision ownDecision(OnFailure onFailure, CallFailure failure) {
+        return Decision.ofClient(!failure.denies() && onFailure == OnFailure.OPEN, failure.kind());
     }
 
     private Transport.Request request(String path, byte[] body, TraceContext trace) {
