@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tollgate_policy::{Identity, Policies};
+use tollgate_policy::{Identity, Pattern, Policies, Policy, Test};
 
 use crate::decide::policy_files::PolicyFiles;
 use crate::http::Dialect;
@@ -32,7 +32,7 @@ impl StartExample {
         dialect: Option<&'static Dialect>,
     ) -> Option<Self> {
         match (file, dialect) {
-            (Some(file), _) => explain(file),
+            (Some(file), _) => explain(policies, file),
             (None, Some(dialect)) => Some(Self::Request(dialect.example.into())),
             (None, None) => {
                 let mut names = policies.as_slice().first().map(|policy| key_names(policy.identity()))?;
@@ -51,11 +51,27 @@ impl StartExample {
     }
 }
 
-fn explain(file: &PolicyFiles) -> Option<StartExample> {
+fn explain(policies: &Policies, file: &PolicyFiles) -> Option<StartExample> {
     // `explain` takes one path, and some of the policies alone may be invalid or match other requests.
     let [path] = file.paths() else { return None };
     let path = path.display().to_string();
-    (!path.contains('\'')).then(|| StartExample::Explain(format!("tollgate explain '{path}' user=alice")))
+    let asked = policies.as_slice().first().and_then(named_check).unwrap_or_else(|| "user=alice".to_owned());
+    (!path.contains('\'')).then(|| StartExample::Explain(format!("tollgate explain '{path}' {asked}")))
+}
+
+/// Returns the attributes of a check that a client makes by its name, `action`, if the policy is about such checks.
+fn named_check(policy: &Policy) -> Option<String> {
+    let action = policy.conditions().all().iter().find_map(|condition| match condition.test() {
+        Test::OneOf(patterns) if condition.attribute() == "action" => match patterns.first() {
+            Some(Pattern::Exact(name)) if Policy::is_name(name) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    })?;
+    // What a shell could read in another way is left out.
+    let names = key_names(policy.identity()).into_iter().filter(|name| Policy::is_name(name));
+    let key = names.filter(|name| *name != "action").map(|name| format!(" {name}={}", sample(name)));
+    Some(format!("action={action}{}", key.collect::<String>()))
 }
 
 /// Returns the attributes of the key; of several choices, those of the first.

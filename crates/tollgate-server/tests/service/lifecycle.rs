@@ -43,6 +43,24 @@ fn suggests_to_explain_a_file_without_telling_its_secrets() {
     assert_eq!(*to_try, format!("try     tollgate explain '{file}' user=alice"));
 }
 
+/// The line to try asked for `user=alice`, which no policy matches that is about a named check of a client.
+#[test]
+fn suggests_to_explain_a_check_by_its_name() {
+    let folder = Folder::new();
+    let text = "policies: [{ name: a, match: { action: search }, key: [ip, tenant], quotas: [5/1d] }]\n";
+    let file = folder.write("named.yaml", text);
+    let server = Server::start(&["--config", &file]);
+    let to_try = server.said.last().expect("a line to try");
+    assert_eq!(
+        *to_try,
+        format!("try     tollgate explain '{file}' action=search ip=192.0.2.1 tenant=example")
+    );
+    let words = ["explain", &file, "action=search", "ip=192.0.2.1", "tenant=example"];
+    let output = tollgate().args(words).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("5/1d"), "{said}");
+}
+
 /// The line to try named the first of several files, which may need the tiers of another.
 #[test]
 fn suggests_nothing_to_explain_for_several_files() {
