@@ -6,13 +6,14 @@ use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
 use tollgate_policy::{CheckError, MarkedCharge, MatchedPolicies, Outcome, PolicyLimit, QuotaChanges};
 
 use super::wire::{
-    BatchRequest, CountsReply, GivenLimit, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest,
-    RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest,
+    CountsReply, GivenLimit, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest, RefundReply,
+    RefundRequest, RefundedQuota, ResetRequest, SetRequest,
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, CallerAttributes};
 use crate::answer::rejection::Rejection;
 use crate::net::body;
+use crate::net::budget::BATCH_ENTRY;
 use crate::request::json::{self, Object};
 
 impl Edge {
@@ -95,8 +96,7 @@ impl Edge {
         let version = request.version();
         let body = body::read(request, &self.budget).await?;
         let RecordBatchRequest { requests } = json::read(&body)?;
-        BatchRequest::check_length(requests.len())?;
-        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let held = self.room_for_batch(version, requests.len(), BATCH_ENTRY)?;
         let asked = requests.into_iter();
         let asked: Vec<(CallerAttributes<'_>, u32)> =
             asked.map(|Object(request)| (caller.asks(request.attributes), request.cost.units())).collect();

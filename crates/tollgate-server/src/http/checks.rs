@@ -16,6 +16,7 @@ use crate::answer::rejection::Rejection;
 use crate::answer::trials_header::TOLLGATE_TRIALS;
 use crate::decide::engine::Under;
 use crate::net::body;
+use crate::net::budget::BATCH_ENTRY;
 use crate::request::json::{self, Object};
 
 impl Edge {
@@ -61,8 +62,7 @@ impl Edge {
         let version = request.version();
         let body = body::read(request, &self.budget).await?;
         let BatchRequest { requests } = json::read(&body)?;
-        BatchRequest::check_length(requests.len())?;
-        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let held = self.room_for_batch(version, requests.len(), BATCH_ENTRY)?;
         // Invalid limits fail only their own request, like a missing key.
         let asked = requests.into_iter().map(|Object(request)| {
             let BatchEntryRequest { attributes, cost, policy, quotas, on_store_failure } = request;

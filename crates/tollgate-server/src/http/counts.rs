@@ -6,13 +6,14 @@ use tollgate::{AnswerError, OnStoreFailure, Quota, QuotaKind, StoreError};
 use tollgate_policy::{CountOperation, CountTerms, Policy, PolicyError};
 
 use super::wire::{
-    BatchRequest, BlockLength, CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm,
-    CountReply, CountRequest, GivenLimit, OperationName, OutageAnswer, expect_caller_quotas,
+    BlockLength, CountBatchReply, CountBatchRequest, CountEntry, CountEntryRequest, CountForm, CountReply,
+    CountRequest, GivenLimit, OperationName, OutageAnswer, expect_caller_quotas,
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
 use crate::answer::rejection::Rejection;
 use crate::net::body;
+use crate::net::budget::BATCH_ENTRY;
 use crate::request::json::{self, CostUnits, Object};
 
 /// A valid count.
@@ -46,8 +47,7 @@ impl Edge {
         let version = request.version();
         let body = body::read(request, &self.budget).await?;
         let CountBatchRequest { requests } = json::read(&body)?;
-        BatchRequest::check_length(requests.len())?;
-        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let held = self.room_for_batch(version, requests.len(), BATCH_ENTRY)?;
         let asked = requests.into_iter().map(|Object(request)| self.read_count(caller, request));
         let asked: Vec<Result<ReadCount<'_>, Rejection>> = asked.collect();
         let counts = asked.iter().flatten().map(|count| (&count.attributes, count.terms.clone()));

@@ -13,10 +13,10 @@ use tollgate::StoreError;
 use tollgate_policy::{CheckError, PolicyDecision, PolicyHold, RenewAnswer, ReserveAnswer, SettleAnswer};
 
 use super::wire::{
-    BatchRequest, HoldReply, RenewBatchReply, RenewBatchRequest, RenewEntry, RenewEntryRequest, RenewReply,
-    RenewRequest, ReserveBatchReply, ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply,
-    ReserveRequest, SettleBatchReply, SettleBatchRequest, SettleEntry, SettleEntryRequest, SettleReply,
-    SettleRequest, asked_hold,
+    HoldReply, RenewBatchReply, RenewBatchRequest, RenewEntry, RenewEntryRequest, RenewReply, RenewRequest,
+    ReserveBatchReply, ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply, ReserveRequest,
+    SettleBatchReply, SettleBatchRequest, SettleEntry, SettleEntryRequest, SettleReply, SettleRequest,
+    asked_hold,
 };
 use super::{Edge, Reply, reply};
 use crate::access::caller::{Caller, OtherPolicy};
@@ -51,10 +51,8 @@ impl Edge {
         let version = request.version();
         let body = body::read(request, &self.budget).await?;
         let ReserveBatchRequest { requests } = json::read(&body)?;
-        BatchRequest::check_length(requests.len())?;
         // Most holds are much shorter than the longest.
-        let longest = requests.len() * (BATCH_ENTRY + HoldSeal::MAX);
-        let held = self.budget.for_answer(version, longest).map_err(Rejection::no_room_for_answer)?;
+        let held = self.room_for_batch(version, requests.len(), BATCH_ENTRY + HoldSeal::MAX)?;
         let engine = self.engine()?;
         let each = requests.into_iter().enumerate().map(async |(index, Object(request))| {
             let ReserveEntryRequest {
@@ -113,8 +111,7 @@ impl Edge {
         let version = request.version();
         let body = body::read(request, &self.budget).await?;
         let RenewBatchRequest { requests } = json::read(&body)?;
-        BatchRequest::check_length(requests.len())?;
-        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let held = self.room_for_batch(version, requests.len(), BATCH_ENTRY)?;
         let engine = self.engine()?;
         let each = requests.iter().enumerate().map(async |(index, Object(RenewEntryRequest { hold }))| {
             let hold = self.opened(caller, hold, &format!("requests[{index}].hold"))?;
@@ -147,8 +144,7 @@ impl Edge {
         let version = request.version();
         let body = body::read(request, &self.budget).await?;
         let SettleBatchRequest { requests } = json::read(&body)?;
-        BatchRequest::check_length(requests.len())?;
-        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
+        let held = self.room_for_batch(version, requests.len(), BATCH_ENTRY)?;
         let engine = self.engine()?;
         let each =
             requests.iter().enumerate().map(async |(index, Object(SettleEntryRequest { hold, cost }))| {

@@ -48,6 +48,7 @@ use self::forwarded::NamedHeaders;
 use self::operation::{Effect, Handler, InputPlace, OperationRow};
 use self::operations::Operations;
 use self::reply::Reply;
+use self::wire::BatchRequest;
 use crate::access::caller::Caller;
 use crate::access::counted_series::CountedSeries;
 use crate::access::listener::Listener;
@@ -60,7 +61,7 @@ use crate::live::record::{NO_LIMITS, UNUSABLE};
 use crate::live::rule_source::RuleSource;
 use crate::metrics::{Metrics, Scrape, XdsStatus};
 use crate::net::body;
-use crate::net::budget::Budget;
+use crate::net::budget::{Budget, HeldBytes};
 use crate::net::drain::Phase;
 use crate::net::resources::Resources;
 use crate::observe::log_gap::LogGap;
@@ -231,6 +232,23 @@ impl Edge {
     fn engine(&self) -> Result<&DecisionEngine, Rejection> {
         let missing = "this service has no policies";
         self.decider.policies().ok_or_else(|| Rejection::new(RejectionKind::NotFound, missing))
+    }
+
+    /// Checks the number of requests in a batch, and holds the memory for its answer, if a connection's own share is too
+    /// small. An entry of the answer has so many bytes.
+    /// Called before anything is counted.
+    ///
+    /// # Errors
+    ///
+    /// If there are no requests or too many, or if there is no room.
+    fn room_for_batch(
+        &self,
+        version: Version,
+        requests: usize,
+        entry: usize,
+    ) -> Result<Option<HeldBytes>, Rejection> {
+        BatchRequest::check_length(requests)?;
+        self.budget.for_answer(version, requests * entry).map_err(Rejection::no_room_for_answer)
     }
 
     /// Returns whether checks get decisions. During an outage of the store they do if the policies admit or count

@@ -103,15 +103,6 @@ impl Budget {
         Err(NoRoom)
     }
 
-    /// Holds the memory for the answer to a batch of this many requests. Called before anything is counted.
-    ///
-    /// # Errors
-    ///
-    /// If there is no room.
-    pub(crate) fn for_batch(&self, version: Version, requests: usize) -> Result<Option<HeldBytes>, NoRoom> {
-        self.for_answer(version, requests * BATCH_ENTRY)
-    }
-
     /// Holds the memory for an answer of this many bytes, if a connection's own share is too small. The answer holds
     /// the result until it is sent.
     ///
