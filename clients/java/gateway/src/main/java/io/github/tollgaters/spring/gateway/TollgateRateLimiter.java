@@ -1,5 +1,6 @@
 package io.github.tollgaters.spring.gateway;
 
+import io.github.tollgaters.client.CheckRequest;
 import io.github.tollgaters.spring.config.TollgateProperties;
 import io.github.tollgaters.spring.core.RateLimitCall;
 import io.github.tollgaters.spring.core.RateLimiter;
@@ -9,6 +10,7 @@ import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.model.RateLimitDecision;
 import io.github.tollgaters.spring.model.RateLimitPolicy;
 import io.github.tollgaters.spring.model.RateLimitScope;
+import io.github.tollgaters.spring.support.RateLimitSwitches;
 import io.github.tollgaters.spring.web.ProblemAnswer;
 import java.time.Duration;
 import java.util.List;
@@ -50,7 +52,7 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
     private static final Set<String> ARGUMENTS = Set.of("name", "cost", "quotas", "attribute");
     private static final Pattern UUID = Pattern.compile("\\p{XDigit}{8}(-\\p{XDigit}{4}){3}-\\p{XDigit}{12}");
 
-    private final Map<String, Config> configurations = new ConcurrentHashMap<>();
+    private final Map<String, Config> configurations = new Configurations();
     private final RateLimiter limiter;
     private final TollgateProperties properties;
     private final RateLimitMetricsRecorder recorder;
@@ -74,9 +76,18 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
         this.recorder = recorder;
     }
 
+    /** Refuses what cannot work, from properties as well as from routes in Java. */
+    private static final class Configurations extends ConcurrentHashMap<String, Config> {
+        @Override
+        public Config put(String routeId, Config config) {
+            config.check(routeId);
+            return super.put(routeId, config);
+        }
+    }
+
     /**
      * Returns the configurations by the id of their route. Unlike that of the superclass, the map may be read while
-     * the gateway refreshes its routes.
+     * the gateway refreshes its routes, and it takes no configuration that cannot work.
      */
     @Override
     public Map<String, Config> getConfig() {
@@ -86,7 +97,7 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
     /**
      * Reads the arguments of a filter.
      *
-     * @throws IllegalArgumentException if one of them has an unknown name; the gateway then does not start
+     * @throws IllegalArgumentException if one of them is unknown or wrong; the gateway then does not start
      */
     @Override
     public void onApplicationEvent(FilterArgsEvent event) {
@@ -182,6 +193,7 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
     /** The configuration of a route: the arguments {@code tollgate.*} of its filter. */
     public static class Config {
         private static final Config DEFAULT = new Config();
+        private static final long MOST_UNITS = 0xffff_ffffL;
 
         private String name;
         private long cost = 1;
@@ -200,6 +212,20 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
                         + "give the route an id, or its filter a tollgate.name");
             }
             return routeId;
+        }
+
+        private void check(String routeId) {
+            String checked = nameOf(routeId);
+            try {
+                CheckRequest.of(checked, Map.of(attribute != null ? attribute : "key", ""));
+            } catch (IllegalArgumentException wrong) {
+                throw new IllegalArgumentException("route " + routeId + ": " + wrong.getMessage(), wrong);
+            }
+            if (!quotas.isEmpty() && !checked.matches(RateLimitSwitches.POLICY_NAME)) {
+                throw new IllegalArgumentException("route " + routeId + ": tollgate.quotas need a tollgate.name of 1 to 64 "
+                        + "letters, digits, `-`, `_` and `.`; " + (name == null ? "the id of the route" : "this one")
+                        + " is no such name");
+            }
         }
 
         /**
@@ -237,12 +263,12 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
         /**
          * Sets the cost of a request.
          *
-         * @param cost the units that a request takes, at least 1
+         * @param cost the units that a request takes, from 1 to 2^32-1
          * @return this configuration
          */
         public Config setCost(long cost) {
-            if (cost < 1) {
-                throw new IllegalArgumentException("tollgate.cost is below 1: " + cost);
+            if (cost < 1 || cost > MOST_UNITS) {
+                throw new IllegalArgumentException("tollgate.cost is not from 1 to " + MOST_UNITS + ": " + cost);
             }
             this.cost = cost;
             return this;
@@ -260,14 +286,18 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
         /**
          * Sets the limits that are sent with each check. The service then needs {@code --caller-quotas}.
          *
-         * @param quotas such as {@code 100/1m}
+         * @param quotas one to eight, such as {@code 100/1m}
          * @return this configuration
          */
         public Config setQuotas(List<String> quotas) {
             if (quotas.isEmpty()) {
                 throw new IllegalArgumentException("tollgate.quotas is empty: leave it out");
             }
-            this.quotas = List.copyOf(quotas);
+            try {
+                this.quotas = RateLimitPolicy.ofQuotas(quotas, RateLimitScope.GLOBAL).getQuotas();
+            } catch (IllegalArgumentException wrong) {
+                throw new IllegalArgumentException("tollgate.quotas: " + wrong.getMessage(), wrong);
+            }
             return this;
         }
 
@@ -290,6 +320,9 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
         public Config setAttribute(String attribute) {
             if (attribute == null || attribute.isBlank()) {
                 throw new IllegalArgumentException("tollgate.attribute is blank");
+            }
+            if (attribute.equals("action")) {
+                throw new IllegalArgumentException("tollgate.attribute is action, the name of the check: use tollgate.name");
             }
             this.attribute = attribute;
             return this;

@@ -7,6 +7,7 @@ import io.github.tollgaters.spring.config.TollgateProperties;
 import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.metrics.NoOpRateLimitMetricsRecorder;
 import java.net.URI;
+import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -16,6 +17,8 @@ import org.springframework.cloud.gateway.filter.factory.RequestRateLimiterGatewa
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.PrincipalNameKeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.RedisRateLimiter;
+import org.springframework.cloud.gateway.route.RouteLocator;
+import org.springframework.cloud.gateway.route.builder.RouteLocatorBuilder;
 import org.springframework.cloud.gateway.support.ConfigurationService;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.env.Environment;
@@ -152,23 +155,52 @@ class TollgateGatewayAutoConfigurationTest {
         String yaml = """
                 spring.cloud.gateway.server.webflux:
                   routes:
-                  - id: search
+                  - id: ROUTE
                     uri: UPSTREAM
                     predicates: [Path=/search]
                     filters:
                     - name: RequestRateLimiter
-                      args: { ARGUMENT }
+                      args: { ARGUMENTS }
                 """;
-        for (String argument : new String[] {"tollgate.nmae: search", "tollgate.cost: 0", "tollgate.quotas: ''"}) {
-            String wrong = yaml.replace("ARGUMENT", argument);
+        for (String argument : new String[] {
+            "tollgate.nmae: search",
+            "tollgate.cost: 0",
+            "tollgate.cost: 4294967296",
+            "tollgate.quotas: ''",
+            "tollgate.quotas: [1/1h,2/2h,3/3h,4/4h,5/5h,6/6h,7/7h,8/8h,9/9h]",
+            "tollgate.attribute: action",
+            "tollgate.name: my search, tollgate.quotas: 1/1h"
+        }) {
+            String wrong = yaml.replace("ROUTE", "search").replace("ARGUMENTS", argument);
             assertThatThrownBy(() -> new Gateway(service.url(), wrong, Plain.class))
+                    .as(argument)
                     .hasStackTraceContaining(argument.substring(0, argument.indexOf(':')));
         }
+        String byId = yaml.replace("ROUTE", "search/v1").replace("ARGUMENTS", "tollgate.quotas: 1/1h");
+        assertThatThrownBy(() -> new Gateway(service.url(), byId, Plain.class))
+                .hasStackTraceContaining("route search/v1: tollgate.quotas need a tollgate.name");
+        assertThatThrownBy(() -> new Gateway(service.url(), "{}", WrongRoute.class))
+                .hasStackTraceContaining("route search/v1: tollgate.quotas need a tollgate.name");
     }
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
     static class Plain {}
+
+    @SpringBootConfiguration
+    @EnableAutoConfiguration
+    static class WrongRoute {
+        @Bean
+        RouteLocator routes(RouteLocatorBuilder builder) {
+            return builder.routes()
+                    .route("search/v1", route -> route.path("/search")
+                            .filters(filters -> filters.requestRateLimiter()
+                                    .rateLimiter(TollgateRateLimiter.class, limit -> limit.setQuotas(List.of("1/1h")))
+                                    .and())
+                            .uri("no://op"))
+                    .build();
+        }
+    }
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
