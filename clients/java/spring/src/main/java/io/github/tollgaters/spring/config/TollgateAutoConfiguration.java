@@ -4,6 +4,9 @@ import io.github.tollgaters.client.LogLine;
 import io.github.tollgaters.client.OnFailure;
 import io.github.tollgaters.client.Tollgate;
 import io.github.tollgaters.client.TollgateBuilder;
+import java.time.Duration;
+import java.util.Map;
+import java.util.function.Consumer;
 import org.apache.commons.logging.Log;
 import org.apache.commons.logging.LogFactory;
 import org.springframework.beans.factory.config.BeanFactoryPostProcessor;
@@ -43,22 +46,46 @@ public class TollgateAutoConfiguration {
     @Bean(destroyMethod = "close")
     @ConditionalOnMissingBean
     public Tollgate tollgate(TollgateProperties properties) {
-        TollgateBuilder builder = Tollgate.builder()
-                .timeout(properties.timeout())
-                .onFailure(properties.onFailure())
-                .maxConnections(properties.maxConnections())
-                .logger(TollgateAutoConfiguration::log);
-        if (properties.url() != null) {
-            builder.url(properties.url());
-        }
-        if (properties.token() != null) {
-            builder.token(properties.token());
-        }
-        properties.closedNames().forEach(name -> builder.onFailure(name, OnFailure.CLOSED));
-        return builder.build();
+        return clientOf(properties, properties.timeout(), TollgateAutoConfiguration::log);
     }
 
-    private static void log(LogLine line) {
+    static Tollgate clientOf(TollgateProperties properties, Duration timeout, Consumer<LogLine> logger) {
+        try {
+            TollgateBuilder builder = Tollgate.builder()
+                    .timeout(timeout)
+                    .onFailure(properties.onFailure())
+                    .maxConnections(properties.maxConnections())
+                    .logger(logger);
+            if (properties.url() != null) {
+                builder.url(properties.url());
+            }
+            if (properties.token() != null) {
+                builder.token(properties.token());
+            }
+            properties.closedNames().forEach(name -> builder.onFailure(name, OnFailure.CLOSED));
+            return builder.build();
+        } catch (IllegalArgumentException wrong) {
+            throw named(properties, wrong);
+        }
+    }
+
+    /** Names the property, in place of the setting of the client. The address is not repeated: it may have a password. */
+    private static IllegalArgumentException named(TollgateProperties properties, IllegalArgumentException wrong) {
+        Map<String, String> names = Map.of(
+                "the URL ", "tollgate.url",
+                "TOLLGATE_URL ", "TOLLGATE_URL",
+                "the token ", properties.token() != null ? "tollgate.token" : "TOLLGATE_TOKEN",
+                "maxConnections ", "tollgate.max-connections");
+        String problem = wrong.getMessage();
+        for (Map.Entry<String, String> name : names.entrySet()) {
+            if (problem.startsWith(name.getKey())) {
+                return new InvalidPropertyException(name.getValue(), problem.substring(name.getKey().length()), wrong);
+            }
+        }
+        return wrong;
+    }
+
+    static void log(LogLine line) {
         if (line.level().compareTo(System.Logger.Level.ERROR) >= 0) {
             LOG.error(line.message());
         } else {

@@ -13,6 +13,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.MapPropertySource;
@@ -159,6 +160,24 @@ class TollgatePropertiesTest {
                 "tollgate.filters[0].url=/a", "tollgate.filters[0].attributes.user=");
         refused("tollgate.filters[0].attributes.action is the name of the check: use tollgate.filters[0].name",
                 "tollgate.filters[0].url=/a", "tollgate.filters[0].attributes.action=x");
+    }
+
+    @ParameterizedTest
+    @CsvSource(quoteCharacter = '"', value = {
+        "tollgate.url=127.0.0.1:8080, tollgate.url begins neither with http:// nor https:// nor unix:/; it is http://HOST:PORT",
+        "tollgate.url=http://secret@127.0.0.1:1/, tollgate.url has a user",
+        "tollgate.url=http://127.0.0.1:8080/v1, tollgate.url has a path; it is http://HOST:PORT",
+        "tollgate.token=sec ret, tollgate.token has a character that a header cannot have",
+        "tollgate.token=, tollgate.token is empty",
+        "tollgate.max-connections=70000, tollgate.max-connections is 70000",
+        "tollgate.timeout=0, tollgate.timeout must be from 1ms to 60s"
+    })
+    void names_the_property_if_an_app_does_not_start(String property, String description) {
+        app.withPropertyValues(property).run(context -> {
+            FailureAnalysis analysis = new InvalidPropertyFailureAnalyzer().analyze(context.getStartupFailure());
+            assertThat(analysis).isNotNull();
+            assertThat(analysis.getDescription()).startsWith(description).doesNotContain("sec");
+        });
     }
 
     @ParameterizedTest
