@@ -99,7 +99,10 @@ public final class DefaultRateLimitKeyResolver implements RateLimitKeyResolver {
         RateLimit annotation = context.getAnnotation();
         if (annotation.scope().isBlank()) {
             if (!inCall) {
-                context.getCaller().flatMap(WebCaller::getAddress).ifPresent(address -> attributes.put("ip", address));
+                // Without it, a policy by address would refuse the check, and the call would be admitted uncounted.
+                attributes.put("ip", context.getCaller().flatMap(WebCaller::getAddress).orElseThrow(() ->
+                        new IllegalStateException(place(context) + ": the address of the caller is its key, but this call "
+                                + "is in no web request that has one: give a key, or write scope = \"GLOBAL\"")));
             }
             return;
         }

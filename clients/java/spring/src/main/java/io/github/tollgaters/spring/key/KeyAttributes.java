@@ -9,6 +9,8 @@ import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.security.Principal;
+import java.time.temporal.TemporalAccessor;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HexFormat;
@@ -69,9 +71,10 @@ public final class KeyAttributes {
      * Returns the text of a value that is a key, or a part of one.
      *
      * @param place where the value comes from, for errors
-     * @param given a text, number, boolean, constant, UUID, another value with a text of its own, or an Optional of one
+     * @param given a text, number, boolean, constant, UUID, date, address, a principal, whose name it is, or an Optional
+     *     of one
      * @return the text, not empty
-     * @throws IllegalStateException if the value is missing, empty or a list, or if its type has no text of its own
+     * @throws IllegalStateException if the value is missing, empty or a list, or if it is another object
      */
     public static String text(String place, Object given) {
         Object value = present(given);
@@ -80,9 +83,11 @@ public final class KeyAttributes {
         }
         if (!hasText(value)) {
             throw new IllegalStateException(place + ": a " + value.getClass().getName()
-                    + " is no key; return a text, a number, a constant or a UUID");
+                    + " is no key; return a text, a number, a constant, a date or a UUID");
         }
-        String text = value.toString();
+        String text = value instanceof Principal principal ? principal.getName()
+                : value instanceof InetAddress address ? address.getHostAddress()
+                : value.toString();
         if (text == null || text.isEmpty()) {
             throw new IllegalStateException(place + ": the key of a call is empty");
         }
@@ -93,24 +98,17 @@ public final class KeyAttributes {
         return value instanceof Optional<?> optional ? optional.orElse(null) : value;
     }
 
-    /** The text of other objects may be that of the class Object, which differs in each process. */
+    /** Other objects may have a text that differs in each process, or one with secrets, such as a session. */
     private static boolean hasText(Object value) {
-        if (value instanceof CharSequence
+        return value instanceof CharSequence
                 || value instanceof Number
                 || value instanceof Boolean
                 || value instanceof Character
                 || value instanceof Enum<?>
-                || value instanceof UUID) {
-            return true;
-        }
-        if (value instanceof Iterable<?> || value instanceof Map<?, ?> || value.getClass().isArray()) {
-            return false;
-        }
-        try {
-            return value.getClass().getMethod("toString").getDeclaringClass() != Object.class;
-        } catch (NoSuchMethodException e) {
-            return false;
-        }
+                || value instanceof UUID
+                || value instanceof TemporalAccessor
+                || value instanceof InetAddress
+                || value instanceof Principal;
     }
 
     private static String fitting(String text) {

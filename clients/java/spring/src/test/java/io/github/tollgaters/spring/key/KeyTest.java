@@ -9,6 +9,9 @@ import io.github.tollgaters.spring.support.CostExpression;
 import io.github.tollgaters.spring.support.DefaultRateLimitContext;
 import io.github.tollgaters.spring.web.WebCaller;
 import java.lang.reflect.Method;
+import java.net.InetAddress;
+import java.security.Principal;
+import java.time.LocalDate;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
@@ -85,7 +88,7 @@ class KeyTest {
         assertThat(attributes("namedUser")).isEqualTo(Map.of("user", "alice"));
         assertThat(attributes("namedKey", 5)).isEqualTo(Map.of("key", "item-5"));
         assertThat(attributes("namedMap", "bob")).isEqualTo(Map.of("user", "bob", "tags", List.of("a", "b")));
-        assertThat(attributesOutside("named")).isEqualTo(Map.of());
+        assertThat(attributesOutside("namedGlobal")).isEqualTo(Map.of());
     }
 
     @Test
@@ -115,6 +118,32 @@ class KeyTest {
     }
 
     @Test
+    void an_address_as_the_key_outside_of_requests_is_an_error() {
+        assertThatThrownBy(() -> attributesOutside("named"))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("Shop#named(): the address of the caller is its key")
+                .hasMessageContaining("scope = \"GLOBAL\"");
+    }
+
+    @Test
+    void a_principal_is_counted_by_its_name() {
+        Principal principal = new Principal() {
+            @Override
+            public String getName() {
+                return "alice";
+            }
+
+            @Override
+            public String toString() {
+                return "alice, session 17";
+            }
+        };
+        assertThat(attributes("byId", principal)).isEqualTo(Map.of("key", "global:alice"));
+        assertThat(attributes("byId", LocalDate.of(2026, 1, 2))).isEqualTo(Map.of("key", "global:2026-01-02"));
+        assertThat(attributes("byId", InetAddress.getLoopbackAddress())).isEqualTo(Map.of("key", "global:127.0.0.1"));
+    }
+
+    @Test
     void a_missing_key_is_an_error_also_as_a_part_and_never_a_shared_counter() {
         for (Object missing : Arrays.asList(null, "", Optional.empty())) {
             assertThatThrownBy(() -> attributes("namedKey", missing))
@@ -128,7 +157,7 @@ class KeyTest {
 
     @Test
     void an_object_without_a_text_of_its_own_is_no_key() {
-        for (Object object : List.of(new Object(), new int[] {1}, List.of("a"), new Plans())) {
+        for (Object object : List.of(new Object(), new int[] {1}, List.of("a"), new Plans(), new Id("a"))) {
             assertThatThrownBy(() -> attributes("byId", object))
                     .isInstanceOf(IllegalStateException.class)
                     .hasMessageContaining("Shop#byId(Object): key: a ")
@@ -201,6 +230,8 @@ class KeyTest {
                 .hasMessage("@RateLimit of " + SHOP + "namedMap(Object): key: the expression failed");
     }
 
+    private record Id(Object value) {}
+
     /** A bean that expressions see. */
     public static class Plans {
         /** Returns the plan of a user. */
@@ -247,7 +278,7 @@ class KeyTest {
         @RateLimit(name = "search", key = "#{@plans.of(#user)}")
         public void ofBean(String user) {}
 
-        @RateLimit(name = "search", key = "#{#root.method.name}-#{#root.target}")
+        @RateLimit(name = "search", key = "#{#root.method.name}-#{#root.target.title()}")
         public void ofRoot() {}
 
         @RateLimit(name = "search", key = "#{#request['tenant']}")
@@ -259,8 +290,8 @@ class KeyTest {
         @RateLimit(name = "search", key = "#{#p0}")
         public void ofIndex(String first) {}
 
-        @Override
-        public String toString() {
+        /** Returns what an expression reads. */
+        public String title() {
             return "the shop";
         }
     }
