@@ -16,7 +16,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.stream.Stream;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.core.MethodClassKey;
 import org.springframework.util.ClassUtils;
@@ -117,7 +116,9 @@ final class RateLimitDefinitions {
     }
 
     private static boolean isReactive(Class<?> type) {
-        return Stream.concat(Stream.of(type), Arrays.stream(ClassUtils.getAllInterfacesForClass(type)))
-                .anyMatch(candidate -> REACTIVE.contains(candidate.getName()));
+        return type != null
+                && (REACTIVE.contains(type.getName())
+                        || isReactive(type.getSuperclass())
+                        || Arrays.stream(type.getInterfaces()).anyMatch(RateLimitDefinitions::isReactive));
     }
 }

@@ -40,13 +40,16 @@ public class ReactorSupport implements ReactiveSupport {
     }
 
     /**
-     * Returns whether the method returns a reactive type. A future is none: its method runs when it is called, so it
+     * Returns whether the method returns a reactive type that Spring can make. A future is none: its method runs when it is called, so it
      * is checked before.
      */
     @Override
     public boolean supports(Method method) {
         ReactiveAdapter adapter = adapters.getAdapter(method.getReturnType());
-        return adapter != null && adapter.getDescriptor().isDeferred();
+        // Of a subtype, such as ParallelFlux, Spring can make no instance.
+        return adapter != null
+                && adapter.getDescriptor().isDeferred()
+                && method.getReturnType().isAssignableFrom(adapter.getReactiveType());
     }
 
     @Override

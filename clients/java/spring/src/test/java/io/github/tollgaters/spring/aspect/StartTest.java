@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.tollgaters.spring.annotation.RateLimit;
 import io.github.tollgaters.spring.config.RateLimitAutoConfiguration;
 import io.github.tollgaters.spring.config.TollgateAutoConfiguration;
+import io.github.tollgaters.spring.config.TollgateReactiveAutoConfiguration;
 import io.github.tollgaters.spring.core.RateLimitContext;
 import io.github.tollgaters.spring.exception.RateLimitExceededException;
 import io.github.tollgaters.spring.key.RateLimitKeyResolver;
@@ -27,6 +28,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Lazy;
 import org.springframework.core.PriorityOrdered;
+import reactor.core.publisher.ParallelFlux;
 
 /** What cannot work, or would be skipped silently, is an error when the app starts. */
 class StartTest {
@@ -69,6 +71,14 @@ class StartTest {
                 Arguments.of(Suspending.class, "suspend functions cannot be limited"),
                 Arguments.of(TwoMeta.class, "there are two annotations"),
                 Arguments.of(TwoInterfaces.class, "there are two annotations"));
+    }
+
+    @Test
+    void a_reactive_type_that_spring_cannot_make_is_refused() {
+        runner.withConfiguration(AutoConfigurations.of(TollgateReactiveAutoConfiguration.class))
+                .withUserConfiguration(Parallel.class)
+                .run(context -> assertThat(context).getFailure().hasMessageContaining(
+                        "a result of the type reactor.core.publisher.ParallelFlux cannot be limited"));
     }
 
     @ParameterizedTest
@@ -389,6 +399,13 @@ class StartTest {
             public int getOrder() {
                 return HIGHEST_PRECEDENCE;
             }
+        }
+    }
+
+    static class Parallel {
+        @RateLimit("search")
+        public ParallelFlux<String> search() {
+            return null;
         }
     }
 }
