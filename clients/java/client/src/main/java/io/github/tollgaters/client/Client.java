@@ -13,6 +13,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /** The client: what its calls ask and answer. A {@link Transport} brings the requests to the service. */
 final class Client implements Tollgate {
@@ -145,14 +146,10 @@ final class Client implements Tollgate {
         long end = endOfCall();
         try {
             takeSlot(end);
-            try {
-                return exchange(call, end);
-            } finally {
-                slots.give();
-            }
         } catch (CallFailure failure) {
             return unanswered(call, failure);
         }
+        return withSlot(call, end);
     }
 
     /** Makes a call in a thread of the client. */
@@ -171,7 +168,7 @@ final class Client implements Tollgate {
                 if (hasSlot) {
                     start(call, end, result);
                 } else {
-                    background.execute(() -> result.complete(unanswered(call, noSlot())));
+                    failWithoutSlot(call, noSlot(), result);
                 }
             });
         }
@@ -181,22 +178,42 @@ final class Client implements Tollgate {
     /** Starts a call that has a slot. */
     private <T> void start(Call<T> call, long end, CompletableFuture<T> result) {
         try {
-            background.execute(() -> {
-                T answer;
-                try {
-                    try {
-                        answer = exchange(call, end);
-                    } finally {
-                        slots.give();
-                    }
-                } catch (CallFailure failure) {
-                    answer = unanswered(call, failure);
-                }
-                result.complete(answer);
-            });
+            background.execute(() -> complete(result, () -> withSlot(call, end)));
         } catch (OutOfMemoryError noThread) {
             slots.give();
-            result.complete(unanswered(call, new CallFailure(FailureKind.CONNECTION, "the system has no thread for the call")));
+            CallFailure failure = new CallFailure(FailureKind.CONNECTION, "the system has no thread for the call");
+            complete(result, () -> unanswered(call, failure));
+        }
+    }
+
+    /** Ends a call that has no slot. It may be in the thread of the timers, which must not wait for a logger. */
+    private <T> void failWithoutSlot(Call<T> call, CallFailure failure, CompletableFuture<T> result) {
+        try {
+            background.execute(() -> complete(result, () -> unanswered(call, failure)));
+        } catch (OutOfMemoryError noThread) {
+            complete(result, () -> unanswered(call, failure));
+        }
+    }
+
+    /** Ends a call, whatever happens: nobody waits for ever. */
+    private static <T> void complete(CompletableFuture<T> result, Supplier<T> answer) {
+        try {
+            result.complete(answer.get());
+        } catch (Throwable fault) {
+            result.completeExceptionally(fault);
+        }
+    }
+
+    /** Makes a call that has a slot. */
+    private <T> T withSlot(Call<T> call, long end) {
+        try {
+            try {
+                return exchange(call, end);
+            } finally {
+                slots.give();
+            }
+        } catch (CallFailure failure) {
+            return unanswered(call, failure);
         }
     }
 
@@ -236,8 +253,8 @@ final class Client implements Tollgate {
                 if (!failure.broken() || repeat == call.repeats() || background.isClosed()) {
                     throw failure;
                 }
-            } catch (RuntimeException wrong) {
-                // A transport of the app, which has a fault.
+            } catch (RuntimeException | Error wrong) {
+                // A transport of the app that has a fault, or another version of a library than the client's.
                 throw new CallFailure(FailureKind.CONNECTION, "the transport failed: " + wrong.getClass().getName());
             }
         }

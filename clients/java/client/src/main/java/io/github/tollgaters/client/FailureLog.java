@@ -68,8 +68,8 @@ final class FailureLog {
         try {
             // Without the lock: a logger may be slow.
             logger.accept(line);
-        } catch (RuntimeException ignored) {
-            // A logger that fails must not take the decision down with it.
+        } catch (Throwable ignored) {
+            // A logger that fails, such as with the error of an assertion, must not take the decision down with it.
         }
     }
 

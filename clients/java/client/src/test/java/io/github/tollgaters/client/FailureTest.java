@@ -2,10 +2,15 @@ package io.github.tollgaters.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -13,6 +18,8 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class FailureTest {
     private static final Map<String, String> ALICE = Map.of("user", "alice");
+
+    private static final CheckRequest CHECK = CheckRequest.of("search", ALICE);
 
     /** A client of an address at which nothing listens. */
     private static TollgateBuilder builder() {
@@ -37,5 +44,50 @@ class FailureTest {
                 assertEquals(Map.of(FailureKind.CONNECTION, 9L), tollgate.failures());
             }
         }
+    }
+
+    @Test
+    void anErrorOfTheLoggerHidesNoDecision() throws Exception {
+        TollgateBuilder settings = builder().logger(line -> {
+            throw new AssertionError("a test that fails in its logger");
+        });
+        try (Tollgate tollgate = settings.build()) {
+            assertEquals(Optional.of(FailureKind.CONNECTION), soon(tollgate.checkAsync(CHECK)).failure());
+        }
+        try (Tollgate tollgate = settings.build()) {
+            assertEquals(Optional.of(FailureKind.CONNECTION), tollgate.check(CHECK).failure());
+        }
+    }
+
+    @Test
+    void anErrorOfTheTransportIsAFailure() throws Exception {
+        List<LogLine> lines = new ArrayList<>();
+        AtomicBoolean broken = new AtomicBoolean(true);
+        Transport transport = new Transport() {
+            @Override
+            public Reply send(Request request, Duration timeout) {
+                if (broken.get()) {
+                    throw new NoSuchMethodError("key alice");
+                }
+                return new Reply(200, Map.of(), "{\"allowed\":true,\"source\":\"store\"}".getBytes(StandardCharsets.UTF_8));
+            }
+
+            @Override
+            public void close() {
+                // There is nothing to close.
+            }
+        };
+        try (Tollgate tollgate = builder().maxConnections(1).logger(lines::add).transport(transport).build()) {
+            assertEquals(Optional.of(FailureKind.CONNECTION), soon(tollgate.checkAsync(CHECK)).failure());
+            assertEquals(Optional.of(FailureKind.CONNECTION), tollgate.check(CHECK).failure());
+            assertEquals("tollgate: 1 call had no decision of the service (1 connection); the last one: connection: "
+                    + "the transport failed: java.lang.NoSuchMethodError", lines.get(0).message());
+            broken.set(false);
+            assertEquals(Optional.empty(), soon(tollgate.checkAsync(CHECK)).failure());
+        }
+    }
+
+    private static <T> T soon(CompletableFuture<T> future) throws Exception {
+        return future.get(20, TimeUnit.SECONDS);
     }
 }
