@@ -37,6 +37,7 @@ final class FailureLog {
 
     /** Counts a failure. The secrets are what its detail must not show if it was received. */
     void add(CallFailure failure, Supplier<List<String>> secrets) {
+        LogLine line = null;
         long wait;
         lock.lock();
         try {
@@ -48,56 +49,66 @@ final class FailureLog {
             if (planned || wait > 0 && background.isClosed()) {
                 return;
             }
-            planned = wait > 0;
+            if (wait > 0) {
+                planned = true;
+            } else {
+                // Under the same lock: of several first failures, one has the line.
+                line = takeLine();
+            }
         } finally {
             lock.unlock();
         }
-        if (wait > 0) {
+        if (line == null) {
             background.schedule(() -> background.execute(this::flush), Duration.ofNanos(wait));
         } else {
-            flush();
+            write(line);
         }
     }
 
     /** Logs the failures that no line has named yet. */
     void flush() {
-        LogLine line = takeLine();
-        if (line == null) {
-            return;
-        }
+        LogLine line;
+        lock.lock();
         try {
-            // Without the lock: a logger may be slow.
+            line = takeLine();
+        } finally {
+            lock.unlock();
+        }
+        if (line != null) {
+            write(line);
+        }
+    }
+
+    /** Logs a line, without the lock: a logger may be slow. */
+    private void write(LogLine line) {
+        try {
             logger.accept(line);
         } catch (Throwable ignored) {
             // A logger that fails, such as with the error of an assertion, must not take the decision down with it.
         }
     }
 
+    /** Returns the line about the failures that no line has named yet, or null. The caller has the lock. */
     private LogLine takeLine() {
-        lock.lock();
-        try {
-            planned = false;
-            if (unlogged.isEmpty()) {
-                return null;
-            }
-            long calls = unlogged.values().stream().mapToLong(Long::longValue).sum();
-            String kinds = unlogged.entrySet().stream().map(kind -> kind.getValue() + " " + kind.getKey())
-                    .collect(Collectors.joining(", "));
-            // The client's own words have no key, and a key that is 127.0.0.1 would hide where the service is.
-            List<String> secrets = last.received() ? secretsOfLast.get() : List.of();
-            String message = "tollgate: " + calls + (calls == 1 ? " call" : " calls") + " had no decision of the service ("
-                    + kinds + "); the last one: " + last.kind() + ": " + Masking.masked(last.getMessage(), secrets);
-            boolean refused = unlogged.containsKey(FailureKind.REFUSED);
-            LogLine line = new LogLine(refused ? System.Logger.Level.ERROR : System.Logger.Level.WARNING, message, unlogged);
-            unlogged.clear();
-            last = null;
-            secretsOfLast = null;
-            logged = true;
-            loggedAt = System.nanoTime();
-            return line;
-        } finally {
-            lock.unlock();
+        planned = false;
+        if (unlogged.isEmpty()) {
+            return null;
         }
+        long calls = unlogged.values().stream().mapToLong(Long::longValue).sum();
+        String kinds = unlogged.entrySet().stream().map(kind -> kind.getValue() + " " + kind.getKey())
+                .collect(Collectors.joining(", "));
+        // The client's own words have no key, and a key that is 127.0.0.1 would hide where the service is.
+        List<String> secrets = last.received() ? secretsOfLast.get() : List.of();
+        String message = "tollgate: " + calls + (calls == 1 ? " call" : " calls") + " had no decision of the service ("
+                + kinds + "); the last one: " + last.kind() + ": " + Masking.masked(last.getMessage(), secrets);
+        boolean refused = unlogged.containsKey(FailureKind.REFUSED);
+        LogLine line = new LogLine(refused ? System.Logger.Level.ERROR : System.Logger.Level.WARNING, message, unlogged);
+        unlogged.clear();
+        last = null;
+        secretsOfLast = null;
+        logged = true;
+        loggedAt = System.nanoTime();
+        return line;
     }
 
     /** Returns the counts by kind. Kinds that did not occur are absent. */

@@ -5,12 +5,19 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -85,6 +92,30 @@ class FailureTest {
             broken.set(false);
             assertEquals(Optional.empty(), soon(tollgate.checkAsync(CHECK)).failure());
         }
+    }
+
+    @Test
+    void theFirstFailuresOfManyThreadsAreOneLine() throws Exception {
+        Background background = new Background(1);
+        ExecutorService threads = Executors.newFixedThreadPool(8);
+        for (int run = 0; run < 3_000; run++) {
+            AtomicInteger lines = new AtomicInteger();
+            FailureLog log = new FailureLog(line -> lines.incrementAndGet(), background);
+            CyclicBarrier start = new CyclicBarrier(8);
+            Callable<Void> fails = () -> {
+                start.await();
+                for (int failure = 0; failure < 5; failure++) {
+                    log.add(new CallFailure(FailureKind.TIMEOUT, "none"), List::of);
+                }
+                return null;
+            };
+            for (Future<Void> one : threads.invokeAll(Collections.nCopies(8, fails))) {
+                one.get();
+            }
+            assertEquals(1, lines.get(), "lines in run " + run);
+        }
+        threads.shutdown();
+        background.close();
     }
 
     private static <T> T soon(CompletableFuture<T> future) throws Exception {
