@@ -130,9 +130,13 @@ final class Client implements Tollgate {
 
     @Override
     public void close() {
-        background.close();
-        transport.close();
-        log.flush();
+        try {
+            // First: the calls in flight end because of it, and not because their time seems to be over.
+            transport.close();
+        } finally {
+            background.close();
+            log.flush();
+        }
     }
 
     /** Returns the address and the settings, and no token. */
@@ -157,7 +161,7 @@ final class Client implements Tollgate {
         long end = endOfCall();
         CompletableFuture<T> result = new CompletableFuture<>();
         if (background.isClosed()) {
-            result.complete(unanswered(call, closed()));
+            result.complete(unanswered(call, HttpTransport.closedClient()));
         } else if (slots.take()) {
             start(call, end, result);
         } else {
@@ -168,7 +172,7 @@ final class Client implements Tollgate {
                 if (hasSlot) {
                     start(call, end, result);
                 } else {
-                    failWithoutSlot(call, noSlot(), result);
+                    failWithoutSlot(call, withoutSlot(), result);
                 }
             });
         }
@@ -219,7 +223,7 @@ final class Client implements Tollgate {
 
     private void takeSlot(long end) throws CallFailure {
         if (background.isClosed()) {
-            throw closed();
+            throw HttpTransport.closedClient();
         }
         if (slots.take()) {
             return;
@@ -241,7 +245,7 @@ final class Client implements Tollgate {
                 return;
             }
         }
-        throw noSlot();
+        throw withoutSlot();
     }
 
     /** Sends a request, again if its connection breaks and the call may be repeated, and reads the answer. */
@@ -374,11 +378,8 @@ final class Client implements Tollgate {
         return Duration.ofNanos(Math.max(0, end - System.nanoTime()));
     }
 
-    private static CallFailure closed() {
-        return new CallFailure(FailureKind.CONNECTION, "the client is closed");
-    }
-
-    private static CallFailure noSlot() {
-        return new CallFailure(FailureKind.TIMEOUT, "no free connection within the timeout");
+    private CallFailure withoutSlot() {
+        return background.isClosed() ? HttpTransport.closedClient()
+                : new CallFailure(FailureKind.TIMEOUT, "no free connection within the timeout");
     }
 }

@@ -56,6 +56,9 @@ final class HttpTransport implements Transport {
             // It cannot wait, and a look at idle connections would close them.
             throw interrupted();
         }
+        if (closed) {
+            throw closedClient();
+        }
         long end = System.nanoTime() + timeout.toNanos();
         byte[] bytes = bytesOf(address, request);
         Connection connection = idleConnection();
@@ -80,7 +83,7 @@ final class HttpTransport implements Transport {
 
     private CallFailure failureOfExchange(IOException failed, boolean inTime) {
         if (closed) {
-            return new CallFailure(FailureKind.CONNECTION, "the client is closed");
+            return closedClient();
         }
         if (failed instanceof ProtocolException) {
             return new CallFailure(FailureKind.INVALID, failed.getMessage());
@@ -93,6 +96,10 @@ final class HttpTransport implements Transport {
         }
         String detail = "the connection to " + address + " broke: " + words(failed);
         return new CallFailure(FailureKind.CONNECTION, detail, CallFailure.Cause.BROKEN);
+    }
+
+    static CallFailure closedClient() {
+        return new CallFailure(FailureKind.CONNECTION, "the client is closed");
     }
 
     static CallFailure interrupted() {
@@ -221,12 +228,12 @@ final class HttpTransport implements Transport {
                 return connection;
             }
             discard(connection);
-            throw closed ? new CallFailure(FailureKind.CONNECTION, "the client is closed") : tooLate();
+            throw closed ? closedClient() : tooLate();
         } catch (IOException failed) {
             boolean inTime = connection.end();
             discard(connection);
             if (closed) {
-                throw new CallFailure(FailureKind.CONNECTION, "the client is closed");
+                throw closedClient();
             }
             if (Thread.currentThread().isInterrupted()) {
                 throw interrupted();

@@ -225,7 +225,7 @@ class WireTest {
             long start = System.nanoTime();
             tollgate.close();
             for (CompletableFuture<Decision> one : running) {
-                assertTrue(one.get(1, TimeUnit.SECONDS).failure().isPresent());
+                assertEquals(Optional.of(FailureKind.CONNECTION), one.get(1, TimeUnit.SECONDS).failure());
             }
             assertTrue(System.nanoTime() - start < TimeUnit.SECONDS.toNanos(1));
             assertEquals(Optional.of(FailureKind.CONNECTION), tollgate.check(REQUEST).failure());
