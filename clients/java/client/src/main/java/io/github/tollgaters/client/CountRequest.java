@@ -233,7 +233,6 @@ public final class CountRequest {
                 TraceContext.of(traceparent, tracestate)));
     }
 
-
     private CountRequest with(Body changed) {
         return new CountRequest(operation, policy, attributes, changed);
     }
@@ -321,6 +320,6 @@ public final class CountRequest {
     @Override
     public String toString() {
         return "CountRequest[" + operation + ", " + policy + ", attributes=" + attributes + ", quotas=" + body.quotas
-                + ", window=" + body.window + "]";
+                + ", window=" + body.window + ", block=" + body.block + "]";
     }
 }

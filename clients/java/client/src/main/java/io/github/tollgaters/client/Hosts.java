@@ -1,7 +1,6 @@
 package io.github.tollgaters.client;
 
 import java.net.InetAddress;
-import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -31,7 +30,7 @@ final class Hosts {
             return shared().get(timeout.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException late) {
             throw new CallFailure(FailureKind.TIMEOUT, "no address of " + host + " within the timeout");
-        } catch (ExecutionException unknown) {
+        } catch (ExecutionException failed) {
             throw new CallFailure(FailureKind.CONNECTION, "the host " + host + " has no address");
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
@@ -57,8 +56,9 @@ final class Hosts {
     private void complete(CompletableFuture<List<InetAddress>> started) {
         try {
             started.complete(List.of(InetAddress.getAllByName(host)));
-        } catch (UnknownHostException unknown) {
-            started.completeExceptionally(unknown);
+        } catch (Throwable failed) {
+            // Whatever it is, such as of the app's own resolver: the next call looks again.
+            started.completeExceptionally(failed);
         }
     }
 }
