@@ -107,7 +107,9 @@ const shortestPart = 4;
 
 /** Replaces values in a detail: it may come from something between, which repeats its request. */
 function masked(detail: string, secrets: readonly string[]): string {
-  const values = secrets.filter((value) => value !== "" && detail.includes(value));
+  // What repeats a body has the values as JSON writes them.
+  const forms = secrets.flatMap((value) => [value, JSON.stringify(value).slice(1, -1)]);
+  const values = forms.filter((value) => value !== "" && detail.includes(value));
   if (values.length === 0) return detail;
   // A value may be a part of another one.
   values.sort((a, b) => b.length - a.length);

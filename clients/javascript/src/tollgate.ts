@@ -292,7 +292,7 @@ export class Tollgate {
     try {
       return decisionIn(await this.#send(path, body, options))[0];
     } catch (error) {
-      return ownDecision(this.#counted(error, body.attributes), this.onFailureOf(name));
+      return ownDecision(this.#counted(error, withoutName(body.attributes)), this.onFailureOf(name));
     }
   }
 
@@ -305,19 +305,20 @@ export class Tollgate {
       expires_after: duration(options.expiresAfter ?? standardLife),
       id: randomId(),
     };
+    const secrets = { ...withoutName(body.attributes), id: body.id };
     const call: HoldCall = async (path, fields) => {
       try {
         const answer = statusIn(await this.#send(path, fields, options, repeats));
         return { status: answer.status, fields: answer };
       } catch (error) {
-        return { failure: this.#counted(error, body.attributes).kind };
+        return { failure: this.#counted(error, { ...secrets, hold: fields["hold"] }).kind };
       }
     };
     try {
       const [decision, fields] = decisionIn(await this.#send("/v1/reserve", body, options, repeats));
       return new Hold(call, decision, fields, cost);
     } catch (error) {
-      return new Hold(call, ownDecision(this.#counted(error, body.attributes), this.onFailureOf(name)), {}, cost);
+      return new Hold(call, ownDecision(this.#counted(error, secrets), this.onFailureOf(name)), {}, cost);
     }
   }
 
@@ -343,12 +344,18 @@ export class Tollgate {
     }
   }
 
-  #counted(error: unknown, { action: _, ...attributes }: Fields): Failure {
+  /** Counts and logs a failure, without the texts among the secrets. */
+  #counted(error: unknown, secrets: Fields): Failure {
     if (!(error instanceof Failure)) throw error;
-    const values = Object.values(attributes).flat().filter((value) => typeof value === "string");
+    const values = Object.values(secrets).flat().filter((value) => typeof value === "string");
     this.#log.add(error, this.#token === undefined ? values : [...values, this.#token]);
     return error;
   }
+}
+
+/** Returns the caller's own attributes of a check. Those of a count have no name among them. */
+function withoutName({ action: _, ...attributes }: Fields): Fields {
+  return attributes;
 }
 
 function addressOfEnvironment() {

@@ -340,6 +340,26 @@ test("a detail that repeats its request is logged without the values of attribut
   assert.match(logger.lines[0], /unavailable: \*\*\* \(\*\*\*, \*\*\*\) of \*\*\*: abroad failed for \*\*\*$/);
 });
 
+test("a detail that repeats a count or a hold is logged without an attribute `action` and the hold", async (t) => {
+  const { url } = await scripted(t, (socket, { path, body }, index) => {
+    if (index === 1) socket.write(reply(200, { ...admitted, hold: "sealed", expires_after_ms: 60_000 }));
+    else socket.write(reply(400, { detail: `${path} of ${body}` }));
+  });
+  const lineOf = async (call) => {
+    const logger = keptLines();
+    const client = clientOf(t, url, { logger });
+    const result = await call(client);
+    client.close();
+    return [logger.lines, result];
+  };
+  const [[counted]] = await lineOf((client) => client.count("login", { action: 'alice "a"\n@example.com' }, { quotas: ["5/1m"] }));
+  assert.match(counted, /"policy":"login","attributes":\{"action":"\*\*\*"\}/);
+  const [[settled]] = await lineOf(async (client) => (await client.reserve("render", { user: "bob-secret" })).settle(1));
+  assert.match(settled, /\{"hold":"\*\*\*","cost":1\}/);
+  const [[reserved]] = await lineOf((client) => client.reserve("render", { user: "bob-secret" }));
+  assert.match(reserved, /"attributes":\{"action":"render","user":"\*\*\*"\},"id":"\*\*\*"/);
+});
+
 test("a settlement without an answer is sent again at the end of the scope, at the same cost", async (t) => {
   const { url, seen } = await scripted(t, (socket, { path }, index) => {
     if (path === "/v1/reserve") socket.write(reply(200, { ...admitted, hold: "sealed", id: "a", expires_after_ms: 60_000 }));

@@ -428,6 +428,20 @@ def test_a_problem_that_repeats_its_request_shows_no_value(
     assert "'key': '***'" in caplog.text
 
 
+def test_an_attribute_action_of_a_count_is_not_logged(
+    clients: Clients, peer: StartPeer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def serve(connected: socket.socket) -> None:
+        while request := read_request(connected):
+            body = request.partition(b"\r\n\r\n")[2].decode()
+            connected.sendall(answer(json.dumps({"detail": body}).encode(), 400))
+
+    tollgate = clients(peer(serve).url)
+    with caplog.at_level(logging.INFO, "tollgate_client"):
+        tollgate.count("api", {"action": "canary-key"}, quotas=["5/1m"])
+    assert '{"action":"***"}' in caplog.text
+
+
 def test_a_problem_of_any_size_is_logged_at_once(
     clients: Clients, peer: StartPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
