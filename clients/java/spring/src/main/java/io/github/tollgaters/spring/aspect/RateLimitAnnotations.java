@@ -2,11 +2,16 @@ package io.github.tollgaters.spring.aspect;
 
 import io.github.tollgaters.spring.annotation.RateLimit;
 import io.github.tollgaters.spring.support.Places;
+import java.lang.reflect.AnnotatedElement;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import org.springframework.core.ResolvableType;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.MergedAnnotation;
 import org.springframework.core.annotation.MergedAnnotations;
@@ -31,31 +36,34 @@ final class RateLimitAnnotations {
             return null;
         }
         String place = Places.of(method, targetClass);
-        RateLimit own = nearest(place, MergedAnnotations.from(method, SearchStrategy.TYPE_HIERARCHY));
-        if (own == null) {
-            own = ofForeignInterface(place, method, targetClass);
-        }
-        if (own != null) {
-            return new Found(own, true);
+        MergedAnnotation<RateLimit> ofMethod = ofMethod(place, method, targetClass);
+        if (ofMethod.isPresent()) {
+            return new Found(ofMethod.synthesize(), true);
         }
         if (!isLimitedByClass(method, targetClass)) {
             return null;
         }
-        RateLimit ofClass = nearest(place, MergedAnnotations.from(targetClass, SearchStrategy.TYPE_HIERARCHY));
-        return ofClass == null ? null : new Found(ofClass, false);
+        MergedAnnotation<RateLimit> ofClass = nearest(place, targetClass);
+        return ofClass.isPresent() ? new Found(ofClass.synthesize(), false) : null;
     }
 
-    private static RateLimit nearest(String place, MergedAnnotations annotations) {
+    private static MergedAnnotation<RateLimit> nearest(String place, AnnotatedElement element) {
+        MergedAnnotations annotations = MergedAnnotations.from(element, SearchStrategy.TYPE_HIERARCHY);
         MergedAnnotation<RateLimit> nearest = annotations.get(RateLimit.class);
-        if (!nearest.isPresent()) {
-            return null;
+        if (nearest.isPresent()) {
+            annotations.stream(RateLimit.class)
+                    .filter(other -> isRival(nearest, other))
+                    .findFirst()
+                    .ifPresent(other -> refuse(place, nearest, other));
         }
-        annotations.stream(RateLimit.class).filter(other -> isRival(nearest, other)).findFirst().ifPresent(other -> {
-            throw new IllegalArgumentException(place + ": there are two annotations, \"" + nearest.getString("name")
-                    + "\" of " + nearest.getSource() + " and \"" + other.getString("name") + "\" of "
-                    + other.getSource() + ", and none goes first; keep one, or put one on a method of another bean");
-        });
-        return nearest.synthesize();
+        return nearest;
+    }
+
+    private static void refuse(
+            String place, MergedAnnotation<RateLimit> nearest, MergedAnnotation<RateLimit> other) {
+        throw new IllegalArgumentException(place + ": there are two annotations, \"" + nearest.getString("name")
+                + "\" of " + nearest.getSource() + " and \"" + other.getString("name") + "\" of "
+                + other.getSource() + ", and none goes first; keep one, or put one on a method of another bean");
     }
 
     /** Two annotations of one element, or of two interfaces of which none extends the other, have no order. */
@@ -66,9 +74,10 @@ final class RateLimitAnnotations {
         if (same) {
             return false;
         }
-        if (nearest.getAggregateIndex() == other.getAggregateIndex()) {
-            return true;
-        }
+        return nearest.getAggregateIndex() == other.getAggregateIndex() || isRivalInterface(nearest, other);
+    }
+
+    private static boolean isRivalInterface(MergedAnnotation<RateLimit> nearest, MergedAnnotation<RateLimit> other) {
         Class<?> left = typeOf(nearest.getSource());
         Class<?> right = typeOf(other.getSource());
         return left != null
@@ -87,21 +96,78 @@ final class RateLimitAnnotations {
         return source instanceof Class<?> type ? type : null;
     }
 
-    /** A method of a superclass may implement an interface that only the subclass names. */
-    private static RateLimit ofForeignInterface(String place, Method method, Class<?> targetClass) {
-        for (Class<?> type : ClassUtils.getAllInterfacesForClassAsSet(targetClass)) {
-            if (type.isAssignableFrom(method.getDeclaringClass()) || !Modifier.isPublic(method.getModifiers())) {
-                continue;
-            }
-            Method declared = ClassUtils.getMethodIfAvailable(type, method.getName(), method.getParameterTypes());
-            RateLimit found = declared == null
-                    ? null
-                    : nearest(place, MergedAnnotations.from(declared, SearchStrategy.TYPE_HIERARCHY));
-            if (found != null) {
-                return found;
+    /**
+     * A method of a superclass may implement an interface that only the subclass names. That interface goes after the
+     * classes, and has no order with the interfaces that the superclass names.
+     */
+    private static MergedAnnotation<RateLimit> ofMethod(String place, Method method, Class<?> targetClass) {
+        MergedAnnotation<RateLimit> nearest = nearest(place, method);
+        if (nearest.isPresent() && !isOfInterface(nearest)) {
+            return nearest;
+        }
+        List<MergedAnnotation<RateLimit>> all = new ArrayList<>();
+        for (Method declared : overridden(method, targetClass)) {
+            MergedAnnotation<RateLimit> other = nearest(place, declared);
+            if (other.isPresent()) {
+                all.add(other);
             }
         }
-        return null;
+        for (MergedAnnotation<RateLimit> other : all) {
+            nearest = !nearest.isPresent() || isBelow(other, nearest) ? other : nearest;
+        }
+        for (MergedAnnotation<RateLimit> other : all) {
+            if (isRivalInterface(nearest, other)) {
+                refuse(place, nearest, other);
+            }
+        }
+        return nearest;
+    }
+
+    private static boolean isOfInterface(MergedAnnotation<RateLimit> annotation) {
+        Class<?> type = typeOf(annotation.getSource());
+        return type != null && type.isInterface();
+    }
+
+    private static boolean isBelow(MergedAnnotation<RateLimit> annotation, MergedAnnotation<RateLimit> other) {
+        Class<?> below = typeOf(annotation.getSource());
+        Class<?> above = typeOf(other.getSource());
+        return below != null && above != null && below != above && above.isAssignableFrom(below);
+    }
+
+    /** Returns the methods that a method overrides in the class of the bean, whatever their type parameters are. */
+    private static List<Method> overridden(Method method, Class<?> targetClass) {
+        Set<Class<?>> types = new LinkedHashSet<>();
+        for (Class<?> type = method.getDeclaringClass().getSuperclass(); type != null; type = type.getSuperclass()) {
+            types.add(type);
+        }
+        if (Modifier.isPublic(method.getModifiers())) {
+            addInterfaces(targetClass, types);
+        }
+        List<Class<?>> parameters = parameters(method, targetClass);
+        return types.stream()
+                .flatMap(type -> Arrays.stream(type.getDeclaredMethods()))
+                .filter(other -> other.getName().equals(method.getName()) && !other.equals(method) && !other.isBridge())
+                .filter(other -> (other.getModifiers() & (Modifier.PRIVATE | Modifier.STATIC)) == 0)
+                .filter(other -> parameters(other, targetClass).equals(parameters))
+                .toList();
+    }
+
+    private static void addInterfaces(Class<?> targetClass, Set<Class<?>> types) {
+        for (Class<?> type = targetClass; type != null; type = type.getSuperclass()) {
+            for (Class<?> each : type.getInterfaces()) {
+                types.add(each);
+                addInterfaces(each, types);
+            }
+        }
+    }
+
+    private static List<Class<?>> parameters(Method method, Class<?> targetClass) {
+        List<Class<?>> parameters = new ArrayList<>();
+        for (int index = 0; index < method.getParameterCount(); index++) {
+            ResolvableType type = ResolvableType.forMethodParameter(method, index, targetClass);
+            parameters.add(type.resolve(method.getParameterTypes()[index]));
+        }
+        return parameters;
     }
 
     /** The helpers of a controller run within a request that is counted already. */
