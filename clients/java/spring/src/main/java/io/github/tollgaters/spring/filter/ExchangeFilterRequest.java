@@ -14,10 +14,19 @@ final class ExchangeFilterRequest implements FilterRequest {
     private final RequestPaths paths;
 
     /** Throws an IllegalArgumentException if the path is encoded wrongly. */
-    ExchangeFilterRequest(ServerHttpRequest request, Principal principal) {
+    ExchangeFilterRequest(ServerHttpRequest request) {
+        this(request, null, RequestPaths.of(request.getPath().pathWithinApplication().value(), null));
+    }
+
+    private ExchangeFilterRequest(ServerHttpRequest request, Principal principal, RequestPaths paths) {
         this.request = request;
         this.principal = principal;
-        this.paths = RequestPaths.of(request.getPath().pathWithinApplication().value(), null);
+        this.paths = paths;
+    }
+
+    /** Returns the same request with a principal. */
+    ExchangeFilterRequest of(Principal caller) {
+        return new ExchangeFilterRequest(request, caller, paths);
     }
 
     @Override

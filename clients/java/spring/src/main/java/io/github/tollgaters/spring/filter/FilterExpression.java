@@ -2,6 +2,7 @@ package io.github.tollgaters.spring.filter;
 
 import io.github.tollgaters.spring.config.InvalidPropertyException;
 import java.util.List;
+import java.util.regex.Pattern;
 import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.EvaluationException;
 import org.springframework.expression.Expression;
@@ -16,6 +17,8 @@ final class FilterExpression {
 
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
     private static final TemplateParserContext TEMPLATE = new TemplateParserContext("#{", "}");
+
+    private static final Pattern PRINCIPAL = Pattern.compile("[Pp]rincipal|#root|#this");
 
     private final String property;
     private final List<Expression> parts;
@@ -51,6 +54,13 @@ final class FilterExpression {
     /** Returns whether the text is one expression and nothing else, so that its value can be other than a text. */
     boolean isSingle() {
         return parts.size() == 1 && !isPlain();
+    }
+
+    /** Returns whether the value may depend on the principal: the name is in the text, or all of the request is. */
+    boolean mayReadPrincipal() {
+        return parts.stream()
+                .filter(part -> !(part instanceof LiteralExpression))
+                .anyMatch(part -> PRINCIPAL.matcher(part.getExpressionString()).find());
     }
 
     String property() {

@@ -29,15 +29,27 @@ public final class FilterVariables {
         BeanFactoryResolver resolver = new BeanFactoryResolver(beans);
         return request -> {
             FilterVariables variables = new FilterVariables(request);
-            StandardEvaluationContext context = new StandardEvaluationContext(variables);
+            StandardEvaluationContext context = new StandardEvaluationContext(variables) {
+                @Override
+                public Object lookupVariable(String name) {
+                    return variables.lookup(name, super::lookupVariable);
+                }
+            };
             shared.applyDelegatesTo(context);
             context.setBeanResolver(resolver);
-            context.setVariable("request", variables.getRequest());
-            context.setVariable("principal", variables.getPrincipal());
-            context.setVariable("headers", variables.getHeaders());
-            context.setVariable("params", variables.getParams());
-            context.setVariable("ip", variables.getIp());
             return context;
+        };
+    }
+
+    /** A variable is looked up when an expression reads it: the principal may be in a session far away. */
+    private Object lookup(String name, Function<String, Object> others) {
+        return switch (name) {
+            case "request" -> getRequest();
+            case "principal" -> getPrincipal();
+            case "headers" -> getHeaders();
+            case "params" -> getParams();
+            case "ip" -> getIp();
+            default -> others.apply(name);
         };
     }
 

@@ -6,10 +6,10 @@ import io.github.tollgaters.spring.exception.RateLimiterBackendException;
 import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.model.RateLimitDecision;
 import java.nio.charset.StandardCharsets;
-import java.security.Principal;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import org.springframework.core.Ordered;
@@ -52,26 +52,36 @@ public final class ReactiveUrlFilter implements WebFilter, Ordered {
 
     @Override
     public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
-        return exchange.getPrincipal()
-                .map(Optional::<Principal>of)
-                .defaultIfEmpty(Optional.empty())
-                .flatMap(principal -> refusal(exchange, principal.orElse(null)))
+        if (filters.isEmpty()) {
+            return chain.filter(exchange);
+        }
+        ExchangeFilterRequest request;
+        try {
+            request = new ExchangeFilterRequest(exchange.getRequest());
+        } catch (IllegalArgumentException error) {
+            return write(UrlFilter.unreadablePath(), exchange.getResponse());
+        }
+        List<UrlFilter> matching = filters.matching(request);
+        if (matching.isEmpty()) {
+            return chain.filter(exchange);
+        }
+        return known(request, matching, exchange)
+                .flatMap(known -> refusal(matching.iterator(), new HashSet<>(), known, exchange.getResponse()))
                 .map(refused -> write(refused, exchange.getResponse()))
                 .defaultIfEmpty(Mono.defer(() -> chain.filter(exchange)))
                 .flatMap(answer -> answer);
     }
 
-    /** Asks the limits of a request; empty if all of them admit it. */
-    private Mono<FilterAnswer> refusal(ServerWebExchange exchange, Principal principal) {
-        FilterRequest request;
-        try {
-            request = new ExchangeFilterRequest(exchange.getRequest(), principal);
-        } catch (IllegalArgumentException error) {
-            return Mono.just(UrlFilter.unreadablePath());
+    /** Looks up the principal, which may be in a session far away, if a limit needs it. */
+    private static Mono<FilterRequest> known(
+            ExchangeFilterRequest request, List<UrlFilter> matching, ServerWebExchange exchange) {
+        if (matching.stream().noneMatch(UrlFilter::mayReadPrincipal)) {
+            return Mono.just(request);
         }
-        return refusal(filters.matching(request).iterator(), new HashSet<>(), request, exchange.getResponse());
+        return exchange.getPrincipal().<FilterRequest>map(request::of).defaultIfEmpty(request);
     }
 
+    /** Asks the limits of a request; empty if all of them admit it. */
     private Mono<FilterAnswer> refusal(
             Iterator<UrlFilter> rest, Set<String> counted, FilterRequest request, ServerHttpResponse response) {
         while (rest.hasNext()) {

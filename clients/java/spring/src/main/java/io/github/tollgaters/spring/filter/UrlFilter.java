@@ -20,6 +20,7 @@ import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.springframework.expression.EvaluationContext;
 
 /** One limit of URLs, read from the properties. */
@@ -138,6 +139,12 @@ public final class UrlFilter {
     /** Returns whether the filter limits the path and the method. */
     boolean matches(FilterRequest request) {
         return matchesMethod(request.method()) && pattern.matches(request.paths());
+    }
+
+    /** Returns whether an expression of the filter may ask who the caller is. */
+    boolean mayReadPrincipal() {
+        return Stream.concat(Stream.of(cost), attributes.values().stream()).anyMatch(FilterExpression::mayReadPrincipal)
+                || (condition != null && condition.mayReadPrincipal());
     }
 
     private boolean matchesMethod(String method) {

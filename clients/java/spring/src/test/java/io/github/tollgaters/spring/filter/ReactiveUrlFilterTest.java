@@ -2,6 +2,7 @@ package io.github.tollgaters.spring.filter;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.security.Principal;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -61,13 +62,19 @@ class ReactiveUrlFilterTest {
             return Mono.just("handler");
         }
 
+        private static Mono<Principal> session(String who) {
+            return who.equals("nobody")
+                    ? Mono.error(new IllegalStateException("the store of sessions is away"))
+                    : Mono.just(() -> who);
+        }
+
         @Bean
         @Order(-100)
         WebFilter principal() {
             return (exchange, chain) -> {
                 String who = exchange.getRequest().getHeaders().getFirst("X-Who");
                 return chain.filter(
-                        who == null ? exchange : exchange.mutate().principal(Mono.just(() -> who)).build());
+                        who == null ? exchange : exchange.mutate().principal(session(who)).build());
             };
         }
 
@@ -206,6 +213,38 @@ class ReactiveUrlFilterTest {
             assertThat(http.get("/login").status()).isEqualTo(500);
         }, "tollgate.filters[0].url=/login", "tollgate.filters[0].name=principals",
                 "tollgate.filters[0].quotas=1/1h", "tollgate.filters[0].key=#{principal.name}");
+    }
+
+    @Test
+    void expressions_see_the_request() throws Exception {
+        app(http -> {
+            assertThat(http.get("/login").status()).isEqualTo(200);
+            assertThat(http.get("/login").status()).isEqualTo(429);
+            assertThat(http.send("POST", "/login", "").status()).isEqualTo(200);
+        }, "tollgate.filters[0].url=/login", "tollgate.filters[0].name=requests", "tollgate.filters[0].quotas=1/1h",
+                "tollgate.filters[0].key=#{request.method.name()}#{#request.headers.getFirst('x-user') ?: 'nobody'}");
+    }
+
+    @Test
+    void looks_up_the_principal_only_for_a_limit_that_needs_it() throws Exception {
+        app(http -> {
+            assertThat(http.get("/nothing", "x-who: nobody").status()).isEqualTo(404);
+            assertThat(http.get("/login", "x-who: nobody").status()).isEqualTo(200);
+            assertThat(http.get("/search/a", "x-who: nobody").status()).isEqualTo(500);
+            assertThat(http.get("/search/a", "x-who: ann").status()).isEqualTo(200);
+            assertThat(http.get("/search/a").status()).isEqualTo(429);
+        }, "tollgate.filters[0].url=/login", "tollgate.filters[0].name=addresses", "tollgate.filters[0].quotas=1/1h",
+                "tollgate.filters[1].url=/search/**", "tollgate.filters[1].name=principals-" + UUID.randomUUID(),
+                "tollgate.filters[1].quotas=1/1h", "tollgate.filters[1].key=everybody",
+                "tollgate.filters[1].condition=#{#root.principal == null or #root.principal.name == 'ann'}");
+    }
+
+    @Test
+    void leaves_every_request_alone_if_there_is_no_limit() throws Exception {
+        app(http -> {
+            assertThat(http.get("/login", "x-who: nobody").status()).isEqualTo(200);
+            assertThat(http.get("/%zz").body()).doesNotContain("the path is encoded wrongly");
+        });
     }
 
     @Test
