@@ -27,12 +27,17 @@ export interface Denial {
   /** The time to wait. Default: none, so waiting does not help. */
   retryAfterMs?: number | undefined;
   limit?: number | undefined;
+  /** Units used. Default: none for a check, and for a count the largest figure of the service. */
   used?: number | undefined;
 }
 
+/** No limit is above it. */
+const mostUsed = 2 ** 40 - 1;
+
 interface Rule {
   left: number;
-  answer(request: Fields): Reply;
+  readonly answer: (request: Fields) => Reply;
+  readonly isFor: (request: Fields) => boolean;
 }
 
 /**
@@ -63,16 +68,19 @@ export class FakeTollgate extends Tollgate {
     return this.#skippedMs;
   }
 
-  /** Denies calls under a name: the next `times`, or all. */
+  /**
+   * Denies calls under a name: the next `times`, or all. Counts of other operations than `add` and `get` are not denied.
+   *
+   * A count with a window has no limit in the call: its caller decides by `used`, by default the largest of the service.
+   */
   deny(name: string, denial: Denial = {}): void {
     checkOptions(denial, ["times", "reason", "status", "retryAfterMs", "limit", "used"]);
     const { times, reason = "quota_exceeded", status = 429, retryAfterMs, limit, used } = denial;
     const figures = { source: "store", retry_after_ms: retryAfterMs, limit, used };
-    this.#script.add(name, times, ({ policy, window, block }) => {
-      if (policy === undefined) return reply({ allowed: false, reason, ...figures }, status);
-      const blocked = block === undefined ? {} : { blocked: true, block_after_ms: retryAfterMs };
-      return reply({ ...(window === undefined ? { allowed: false } : {}), ...blocked, ...figures });
-    });
+    this.#script.add(name, times, (request) => {
+      if (request["policy"] === undefined) return reply({ allowed: false, reason, ...figures }, status);
+      return reply(countFields(request, { ...figures, used: used ?? mostUsed }));
+    }, isDeniable);
   }
 
   /** Leaves calls under a name without an answer: the next `times`, or all. The client then answers by itself. */
@@ -102,9 +110,9 @@ class Script implements Transport {
   readonly calls: Call[] = [];
   readonly #rules = new Map<string, Rule[]>();
 
-  add(name: string, times: number | undefined, answer: (request: Fields) => Reply): void {
+  add(name: string, times: number | undefined, answer: Rule["answer"], isFor: Rule["isFor"] = () => true): void {
     const left = times === undefined ? Infinity : checkUnits(times, "times", 1);
-    this.#rules.set(name, [...(this.#rules.get(name) ?? []), { left, answer }]);
+    this.#rules.set(name, [...(this.#rules.get(name) ?? []), { left, answer, isFor }]);
   }
 
   forget(name: string): void {
@@ -113,7 +121,7 @@ class Script implements Transport {
 
   async send(path: string, _headers: Record<string, string>, text: string): Promise<Reply> {
     const request = JSON.parse(text);
-    const { attributes, policy, cost = 1, window } = request;
+    const { attributes, policy, cost = 1 } = request;
     const operation = path.slice("/v1/".length) as Call["operation"];
     if (operation === "renew" || operation === "settle") {
       this.calls.push(operation === "settle" ? { operation, cost } : { operation });
@@ -122,18 +130,35 @@ class Script implements Transport {
     const { action, ...rest } = attributes;
     const name: string = operation === "count" ? policy : action;
     this.calls.push({ operation, name, attributes: operation === "count" ? attributes : rest, cost });
-    const rule = this.#rules.get(name)?.find(({ left }) => left > 0);
+    const rule = this.#rules.get(name)?.find(({ left, isFor }) => left > 0 && isFor(request));
     if (rule !== undefined) {
       rule.left -= 1;
       return rule.answer(request);
     }
+    if (operation === "count") return reply(countFields(request));
     const hold = operation === "reserve" ? { hold: `hold-${this.calls.length}`, expires_after_ms: 60_000 } : {};
-    return reply({ ...(window === undefined ? { allowed: true } : {}), source: "store", ...hold });
+    return reply({ allowed: true, source: "store", ...hold });
   }
 
   close(): void {
     // There is nothing to close.
   }
+}
+
+/** Whether the service could deny this: a check, a reservation, or a count that asks whether there is room. */
+function isDeniable({ operation = "add" }: Fields): boolean {
+  return operation === "add" || operation === "get";
+}
+
+/** Returns the fields of an answer to a count, which is denied if there are figures. */
+function countFields(request: Fields, figures?: Fields): Fields {
+  const { window, block, operation = "add", cost = 1, used = 0 } = request;
+  const denied = figures !== undefined;
+  return {
+    ...(window === undefined && isDeniable(request) ? { allowed: !denied } : {}),
+    ...(block === undefined ? {} : { blocked: denied, block_after_ms: figures?.["retry_after_ms"] }),
+    ...(figures ?? { source: "store", used: operation === "add" ? cost : used }),
+  };
 }
 
 function reply(body: object, status = 200): Reply {

@@ -1,5 +1,6 @@
 // A Nest app whose throttlers count in the service that was built.
 import assert from "node:assert/strict";
+import { createRequire } from "node:module";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -122,10 +123,12 @@ async function storageOf(t, args) {
   return new TollgateThrottlerStorage(tollgate, { name: "nest" });
 }
 
-// The first versions of 6 round a block down to whole seconds.
-const own = new ThrottlerStorageService();
-if (!(await own.increment("key", 10_000, 0, 400, "default")).isBlocked) delete storages["the storage of @nestjs/throttler"];
-own.onApplicationShutdown();
+// 6.0.0 rounds a block down to whole seconds.
+const { version } = createRequire(import.meta.url)("@nestjs/throttler/package.json");
+if (version === "6.0.0") {
+  delete storages["the storage of @nestjs/throttler"];
+  test(`the storage of @nestjs/throttler ${version}`, { skip: "it rounds a block down to whole seconds" }, () => {});
+}
 
 for (const [storage, open] of Object.entries(storages)) {
   for (const [promise, play] of Object.entries(promises)) {
@@ -160,4 +163,9 @@ test("a fake denies throttlers", async () => {
   tollgate.deny("nest", { used: 6, retryAfterMs: 1_500 });
   assert.deepEqual(await hit(60_000), { totalHits: 6, timeToExpire: 60, isBlocked: true, timeToBlockExpire: 2 });
   assert.deepEqual(verdict(await hit(0)), [6, true]);
+  tollgate.admit("nest");
+  tollgate.deny("nest");
+  assert.deepEqual([(await hit(0)).isBlocked, (await hit(60_000)).isBlocked], [true, true]);
+  const closed = new TollgateThrottlerStorage(new FakeTollgate(), { name: "nest", onFailure: "closed" });
+  assert.equal((await closed.increment("key", 60_000, 5, 0, "default")).isBlocked, false);
 });

@@ -57,6 +57,24 @@ test("denies counts as the service does", async () => {
   assert.deepEqual(tollgate.failures(), {});
 });
 
+test("answers counts as the service does, by their operation and block", async () => {
+  const tollgate = new FakeTollgate();
+  const one = { quotas: ["5/1m@first_hit"] };
+  const count = (options) => tollgate.count("api", { key: "a" }, options);
+  assert.deepEqual(await count({ ...one, block: "1m" }), { allowed: true, blocked: false, used: 1, source: "store" });
+  assert.deepEqual(await count({ window: "1m", operation: "get" }), { used: 0, source: "store" });
+  tollgate.deny("api", { times: 3 });
+  for (const options of [{ operation: "reset" }, { operation: "subtract" }, { operation: "set", used: 0 }]) {
+    assert.deepEqual(await count({ ...one, ...options }), { used: 0, source: "store" });
+  }
+  assert.deepEqual(await count({ ...one, block: "1m", operation: "reset" }), { blocked: false, used: 0, source: "store" });
+  const denied = await count({ ...one, block: "1m", operation: "get" });
+  assert.deepEqual([denied.allowed, denied.blocked], [false, true]);
+  // Stores of other limiters decide by this.
+  assert.equal((await count({ window: "1m" })).used, 2 ** 40 - 1);
+  assert.deepEqual([(await count(one)).allowed, (await count(one)).allowed], [false, true]);
+});
+
 test("a wait for 0 ms ends too", async () => {
   const tollgate = new FakeTollgate();
   tollgate.deny("crm", { retryAfterMs: 0 });
