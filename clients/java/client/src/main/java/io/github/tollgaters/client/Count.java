@@ -179,6 +179,9 @@ public final class Count {
     public String toString() {
         StringBuilder text = new StringBuilder("Count[source=").append(source());
         allowed().ifPresent(verdict -> text.append(verdict ? ", allowed" : ", denied"));
+        if (blocked()) {
+            text.append(", blocked");
+        }
         quota().ifPresent(quota -> text.append(", quota=").append(quota));
         used().ifPresent(used -> text.append(", used=").append(used));
         failure().ifPresent(kind -> text.append(", failure=").append(kind));

@@ -33,7 +33,6 @@ import java.util.function.UnaryOperator;
  * }</pre>
  */
 public final class FakeTollgate implements Tollgate {
-    private static final int TOO_MANY_REQUESTS = 429;
     private static final Duration SECOND = Duration.ofSeconds(1);
 
     private final Script script = new Script();
@@ -60,15 +59,15 @@ public final class FakeTollgate implements Tollgate {
     }
 
     /**
-     * Denies all further calls under a name with the reason {@code quota_exceeded}.
+     * Denies all further calls under a name with the reason {@code quota_exceeded}. Of counts, adding and reading get what
+     * a full counter answers: with quotas the verdict, with a block that the key is blocked, and with a window a figure
+     * above every limit. Other operations are admitted.
      *
      * @param name of checks, or the policy of counts
      * @param retryAfter the time to wait, or null if waiting does not help
      */
     public void deny(String name, Duration retryAfter) {
-        String time = retryAfter == null ? "" : ",\"retry_after_ms\":" + retryAfter.toMillis();
-        answer(name, TOO_MANY_REQUESTS, "{\"allowed\":false,\"source\":\"store\",\"reason\":\"quota_exceeded\"" + time + "}",
-                Map.of());
+        script.set(Objects.requireNonNull(name, "name"), Script.denial(retryAfter));
     }
 
     /**
@@ -81,7 +80,7 @@ public final class FakeTollgate implements Tollgate {
      */
     public void answer(String name, int status, String body, Map<String, String> headers) {
         Transport.Reply reply = new Transport.Reply(status, Map.copyOf(headers), body.getBytes(StandardCharsets.UTF_8));
-        script.set(Objects.requireNonNull(name, "name"), new Script.Outcome(reply, null));
+        script.set(Objects.requireNonNull(name, "name"), Script.answer(reply));
     }
 
     /**
@@ -91,7 +90,7 @@ public final class FakeTollgate implements Tollgate {
      * @param kind what happens to the calls
      */
     public void fail(String name, FailureKind kind) {
-        script.set(Objects.requireNonNull(name, "name"), new Script.Outcome(null, Objects.requireNonNull(kind, "kind")));
+        script.set(Objects.requireNonNull(name, "name"), Script.failure(Objects.requireNonNull(kind, "kind")));
     }
 
     /**

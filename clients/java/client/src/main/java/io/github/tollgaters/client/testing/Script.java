@@ -13,12 +13,35 @@ import java.util.Map;
 /** What a fake answers, and what it was asked. */
 final class Script implements Transport {
     private static final int OK = 200;
+    private static final int TOO_MANY_REQUESTS = 429;
+    /** The largest figure of the service. */
+    private static final long MOST_USED = (1L << 40) - 1;
 
     private final List<RecordedCall> calls = new ArrayList<>();
     private final Map<String, Outcome> outcomes = new HashMap<>();
 
-    /** What a call under a name gets: an answer, or a failure. */
-    record Outcome(Reply reply, FailureKind failure) {
+    /** What calls under a name get. */
+    interface Outcome {
+        Reply of(String operation, Map<String, Object> body) throws CallFailure;
+    }
+
+    /** Denies; without a time, waiting does not help. */
+    static Outcome denial(Duration retryAfter) {
+        String time = retryAfter == null ? "" : ",\"retry_after_ms\":" + retryAfter.toMillis();
+        return (operation, body) -> operation.equals("count") ? count(body, true, retryAfter)
+                : new Reply(TOO_MANY_REQUESTS, Map.of(), bytes("{\"allowed\":false,\"source\":\"store\""
+                        + ",\"reason\":\"quota_exceeded\"" + time + "}"));
+    }
+
+    /** Answers each call alike. */
+    static Outcome answer(Reply reply) {
+        return (operation, body) -> operation.equals("count") ? new Reply(OK, Map.of(), reply.body()) : reply;
+    }
+
+    static Outcome failure(FailureKind kind) {
+        return (operation, body) -> {
+            throw new CallFailure(kind, "as the test has said");
+        };
     }
 
     synchronized void set(String name, Outcome outcome) {
@@ -44,13 +67,7 @@ final class Script implements Transport {
         String name = action instanceof String text ? text : body.get("policy") instanceof String text ? text : "";
         calls.add(new RecordedCall(operation, name, Map.copyOf(attributes), cost));
         Outcome outcome = operation.equals("renew") || operation.equals("settle") ? null : outcomes.get(name);
-        if (outcome == null) {
-            return admitted(operation, body.containsKey("quotas") || action != null);
-        }
-        if (outcome.failure() != null) {
-            throw new CallFailure(outcome.failure(), "as the test has said");
-        }
-        return operation.equals("count") ? new Reply(OK, Map.of(), outcome.reply().body()) : outcome.reply();
+        return outcome == null ? admitted(operation, body) : outcome.of(operation, body);
     }
 
     private static Map<String, Object> attributes(Map<String, Object> body) {
@@ -61,19 +78,47 @@ final class Script implements Transport {
         return attributes;
     }
 
-    private Reply admitted(String operation, boolean hasVerdict) {
-        String verdict = hasVerdict ? "\"allowed\":true," : "";
+    private Reply admitted(String operation, Map<String, Object> body) {
         return switch (operation) {
             case "renew" -> reply("{\"status\":\"renewed\",\"expires_after_ms\":60000}");
             case "settle" -> reply("{\"status\":\"settled\"}");
             case "reserve" -> reply("{\"allowed\":true,\"source\":\"store\",\"hold\":\"hold-" + calls.size()
                     + "\",\"expires_after_ms\":60000}");
-            default -> reply("{" + verdict + "\"source\":\"store\"}");
+            case "count" -> count(body, false, null);
+            default -> reply("{\"allowed\":true,\"source\":\"store\"}");
         };
     }
 
+    /** Answers a count with the fields that the service sends for its operation. */
+    private static Reply count(Map<String, Object> body, boolean isDenied, Duration retryAfter) {
+        Object operation = body.getOrDefault("operation", "add");
+        boolean asks = operation.equals("add") || operation.equals("get");
+        boolean isBlocked = isDenied && asks;
+        StringBuilder text = new StringBuilder("{\"source\":\"store\"");
+        if (asks && body.containsKey("quotas")) {
+            text.append(",\"allowed\":").append(!isDenied);
+            if (retryAfter != null) {
+                text.append(",\"retry_after_ms\":").append(retryAfter.toMillis());
+            }
+        } else if (asks && isDenied) {
+            // A window has no limit: its figure is above each that the app compares it with.
+            text.append(",\"used\":").append(MOST_USED);
+        }
+        if (body.containsKey("block")) {
+            text.append(",\"blocked\":").append(isBlocked);
+            if (isBlocked && retryAfter != null) {
+                text.append(",\"block_after_ms\":").append(retryAfter.toMillis());
+            }
+        }
+        return reply(text.append('}').toString());
+    }
+
     private static Reply reply(String body) {
-        return new Reply(OK, Map.of(), body.getBytes(StandardCharsets.UTF_8));
+        return new Reply(OK, Map.of(), bytes(body));
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     @Override

@@ -69,6 +69,30 @@ class FakeTollgateTest {
     }
 
     @Test
+    void answersCountsAsTheServiceDoes() {
+        Duration pause = Duration.ofSeconds(5);
+        List<String> quotas = List.of("5/1m@first_hit");
+        try (FakeTollgate tollgate = new FakeTollgate()) {
+            Count free = tollgate.count(CountRequest.get("login", ALICE).quotas(quotas).block(pause));
+            assertEquals("Count[source=store, allowed]", free.toString());
+            tollgate.deny("login", pause);
+            Count blocked = tollgate.count(CountRequest.add("login", ALICE).quotas(quotas).block(pause));
+            assertEquals("Count[source=store, denied, blocked]", blocked.toString());
+            assertEquals(Optional.of(pause), blocked.blockAfter());
+            assertEquals(Optional.of(pause), blocked.retryAfter());
+            Count windowed = tollgate.count(CountRequest.add("login", ALICE).window("1m"));
+            assertEquals(Optional.empty(), windowed.allowed());
+            assertEquals(OptionalLong.of((1L << 40) - 1), windowed.used());
+            CountRequest reset = CountRequest.reset("login", ALICE).quotas(quotas);
+            for (CountRequest other : List.of(reset, reset.block(pause), CountRequest.subtract("login", ALICE).quotas(quotas),
+                    CountRequest.set("login", ALICE).quotas(quotas).used(3))) {
+                assertEquals("Count[source=store]", tollgate.count(other).toString());
+            }
+            assertEquals(Map.of(), tollgate.failures());
+        }
+    }
+
+    @Test
     void answersWithHeadersAndFigures() {
         try (FakeTollgate tollgate = new FakeTollgate()) {
             tollgate.answer("search", 403, "{\"allowed\":false,\"limit\":5,\"source\":\"store\"}", Map.of("ratelimit", "r=0"));
