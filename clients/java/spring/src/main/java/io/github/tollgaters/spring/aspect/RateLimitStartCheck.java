@@ -16,6 +16,7 @@ import org.springframework.aop.framework.Advised;
 import org.springframework.aop.framework.AopInfrastructureBean;
 import org.springframework.aop.framework.AopProxyUtils;
 import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.FactoryBean;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.annotation.AnnotationUtils;
@@ -74,9 +75,10 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
             if (instance instanceof AopInfrastructureBean || isMock(instance)) {
                 continue;
             }
-            Class<?> type = instance == null ? beans.getType(bean, false) : AopProxyUtils.ultimateTargetClass(instance);
-            if (type != null && AnnotationUtils.isCandidateClass(type, RateLimit.class)) {
-                check(bean, ClassUtils.getUserClass(type), instance);
+            if (instance == null || instance instanceof FactoryBean<?>) {
+                check(bean, beans.getType(bean, false), null);
+            } else {
+                check(bean, AopProxyUtils.ultimateTargetClass(instance), instance);
             }
         }
         warnOfUnusedNames();
@@ -110,7 +112,12 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
         }
     }
 
-    private void check(String bean, Class<?> type, Object instance) {
+    /** What a factory makes may not exist yet; its type is known, and Spring intercepts it when it is made. */
+    private void check(String bean, Class<?> beanType, Object instance) {
+        if (beanType == null || !AnnotationUtils.isCandidateClass(beanType, RateLimit.class)) {
+            return;
+        }
+        Class<?> type = ClassUtils.getUserClass(beanType);
         try {
             for (Method method : methods(type)) {
                 if (!switches.names().isEmpty()) {

@@ -21,6 +21,9 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.mockito.Mockito;
 import org.reactivestreams.Publisher;
+import org.springframework.aop.framework.Advised;
+import org.springframework.aop.framework.ProxyFactoryBean;
+import org.springframework.beans.factory.FactoryBean;
 import org.springframework.beans.factory.config.BeanPostProcessor;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
@@ -110,6 +113,28 @@ class StartTest {
             assertThat(context).hasFailed();
             assertThat(messages(context.getStartupFailure())).contains("'lazy'").contains("keyResolver = ");
         });
+    }
+
+    @Test
+    void what_a_factory_makes_is_checked_when_the_app_starts() {
+        runner.withBean("remote", RemoteFactory.class).run(context -> {
+            assertThat(context).hasFailed();
+            assertThat(messages(context.getStartupFailure())).contains("'remote'").contains("keyResolver = ");
+        });
+    }
+
+    @Test
+    void a_factory_of_proxies_is_fine() {
+        runner.withBean("shop", ProxyFactoryBean.class, () -> {
+                    ProxyFactoryBean factory = new ProxyFactoryBean();
+                    factory.setTarget(new Fine());
+                    return factory;
+                })
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    assertThat(((Advised) context.getBean("shop")).getAdvisors())
+                            .contains(context.getBean(RateLimitAdvisor.class));
+                });
     }
 
     @Test
@@ -364,6 +389,28 @@ class StartTest {
         @Override
         public void run() {}
 
+        @RateLimit("search")
+        public void search(String id) {}
+    }
+
+    interface Remote {
+        @RateLimit(name = "search", keyResolver = ById.class)
+        String search();
+    }
+
+    static class RemoteFactory implements FactoryBean<Remote> {
+        @Override
+        public Remote getObject() {
+            return () -> "found";
+        }
+
+        @Override
+        public Class<?> getObjectType() {
+            return Remote.class;
+        }
+    }
+
+    static class Fine {
         @RateLimit("search")
         public void search(String id) {}
     }
