@@ -11,8 +11,8 @@ use crate::{Anchor, Charge, Counter, Key, PolicyQuota, Quota, QuotaError, QuotaK
 /// it lives, nothing is counted. It keeps the units that were used when it began, and replaces the counter: once it has
 /// ended, the key is counted from 0 again.
 ///
-/// A block belongs to the counter, never to the limit or to its length. If a step names another length, the block lives
-/// on, but no longer than that length from then on.
+/// A block belongs to the counter, never to the limit or to its length. If a charge names another length, the block lives
+/// on, but no longer than that length from then on. A charge of cost 0 only says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockQuota {
     quota: PolicyQuota,

@@ -99,8 +99,8 @@ impl CountTerms {
 
     /// Blocks the key for this long if an [`Add`](CountOperation::Add) exceeds the limit. Until the block ends, nothing
     /// is counted; then it is counted from 0 again. A [`Get`](CountOperation::Get) says whether the key is blocked, and a
-    /// [`Reset`](CountOperation::Reset) ends the block as well. Counts without a block do not know of it. If one names
-    /// another length, the block lives on, but no longer than that length from then on.
+    /// [`Reset`](CountOperation::Reset) ends the block as well. Counts without a block do not know of it. If an `Add`
+    /// names another length, the block lives on, but no longer than that length from then on. A `Get` only says so.
     ///
     /// # Errors
     ///

@@ -132,14 +132,26 @@ impl Model {
     /// If it needs one more counter than the cap allows. A block gets the place of its counter.
     pub fn block(&mut self, asked: &BlockCharge<'_>) -> Result<[ChargeCount; 2], Full> {
         let (charge, counter, block) = (asked.charge(), asked.charge().counter(), asked.block());
-        let (before, blocked) = (self.look(&counter), self.look(&block));
+        let before = self.look(&counter);
+        // A step without units leaves the block where it is.
+        let blocked = if charge.cost() == 0 { self.clone().look(&block) } else { self.look(&block) };
         let count = |held: ModelCounter, units: u64| ChargeCount {
             used: held.used,
             window: held.window,
             fits: true,
             units: u32::try_from(units).unwrap(),
         };
-        if charge.cost() == 0 || blocked.used > 0 {
+        if blocked.used > 0 {
+            // It lasts no longer than the step says, from now on. One without units only says so.
+            let latest = self.window_of(&block);
+            let window = if latest.end() < blocked.window.end() { latest } else { blocked.window };
+            let blocked = ModelCounter { window, ..blocked };
+            if charge.cost() > 0 {
+                self.store(&block, blocked);
+            }
+            return Ok([count(before, 0), count(blocked, 0)]);
+        }
+        if charge.cost() == 0 {
             return Ok([count(before, 0), count(blocked, 0)]);
         }
         let after = before.with(charge.cost().into());

@@ -12,7 +12,7 @@ use super::stored::{Course, PlacedCounter, SlotStanding, StoredCounter};
 use super::table::{Guards, Table};
 use super::time::Time;
 use crate::hold::HoldAdjustment;
-use crate::kind::{Mark, Standing};
+use crate::kind::{KindStanding, Mark, Standing};
 use crate::{Charge, Clock, QuotaKind, QuotaState, QuotaStates, Timestamp};
 
 /// The locked shards of some counters, with the slots of those counters frozen. No other thread sees or changes them
@@ -304,7 +304,11 @@ impl<'a> LockedStep<'a> {
     pub(super) fn charge_or_block(&mut self) -> Result<QuotaStates, NoRoom> {
         let (charge, cost) = (self.charges[0], u64::from(self.charges[0].cost()));
         let before = self.outcomes[0].standing().clone();
-        if cost == 0 || self.outcomes[1].standing().used() > 0 {
+        let is_blocked = self.outcomes[1].standing().used() > 0;
+        if is_blocked {
+            self.shorten_block(cost);
+        }
+        if cost == 0 || is_blocked {
             return Ok([0, 1]
                 .map(|index| self.state_at(index, self.outcomes[index].standing()))
                 .into_iter()
@@ -325,6 +329,21 @@ impl<'a> LockedStep<'a> {
             (counted, block)
         };
         Ok([self.state_at(0, &counted).with_units(taken), self.state_at(1, &block)].into_iter().collect())
+    }
+
+    /// A block that has begun ends no later than its length from now. A charge of nothing only says so. A window that
+    /// begins later than now was read by the precise clock.
+    fn shorten_block(&mut self, cost: u64) {
+        let (counter, outcome) = (self.charges[1].counter(), &mut self.outcomes[1]);
+        let standing = outcome.standing();
+        if standing.window().is_some_and(|window| outcome.now < window.start()) {
+            let begins_now = counter.quota().quota().unused_at(counter.key(), outcome.now);
+            outcome.placement.standing = begins_now.set(standing.used());
+            outcome.placement.course = Course::MovedBack;
+        }
+        if cost == 0 {
+            outcome.placement.course = Course::Stayed;
+        }
     }
 
     /// A block of so many units that begins now, and not in a window that is open and empty.

@@ -211,9 +211,15 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
       else
         local after = charged(count, unit, 1, 0, 0)
         if blocked > 0 or unit == 0 or after <= limit then
-          if blocked > 0 then after = count end
+          if blocked > 0 then
+            after = count
+            -- It ends no later than its length from now. A charge of nothing only says so.
+            block_due = math.min(block_due, now + lasts + GRACE)
+          end
           write(counter, count, after, ends, due, held, windows, length)
-          write(blocker, blocked, blocked, block_ends, block_due, block_held, blocks, lasts)
+          if unit > 0 or block_ends == NO_EXPIRY then
+            write(blocker, blocked, blocked, block_ends, block_due, block_held, blocks, lasts)
+          end
         else
           due, block_due = expiry or now + length + GRACE, now + lasts + GRACE
           call('DEL', counter)

@@ -25,7 +25,10 @@ impl Ledger<'_> {
             let (ask, told) = if is_block { (block, blocked) } else { (counter, counted) };
             let (mut beliefs, mut expected) = (Vec::new(), Vec::new());
             for belief in &self.counters[*number] {
-                for standing in self.standings(ask, belief, reading, event) {
+                for mut standing in self.standings(ask, belief, reading, event) {
+                    if is_block {
+                        self.shorten_block(block, &mut standing, counter.cost, reading.time);
+                    }
                     let outcomes = if is_block {
                         vec![self.expect_block(block, &standing, counter.cost, [counted, blocked])]
                     } else {
@@ -45,6 +48,22 @@ impl Ledger<'_> {
             all.push(beliefs);
         }
         Ok(all)
+    }
+
+    /// A block that has begun ends no later than its length from now, whatever a step back of the clock says. A step
+    /// without units writes nothing of that.
+    fn shorten_block(&self, block: &Ask, standing: &mut Standing, cost: u32, now: i64) {
+        let terms = &self.world.quotas[block.quota];
+        if standing.used == 0 {
+            return;
+        }
+        if let Contents::Window { window, .. } = &mut standing.contents
+            && window.start > now
+        {
+            *window = terms.cut.window_at(block.key, now);
+            standing.has_moved = true;
+        }
+        standing.has_moved &= cost > 0;
     }
 
     /// A block that has begun stays as it is. Else it begins, if the answer says so, with all units that were used then.
