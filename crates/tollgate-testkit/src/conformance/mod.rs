@@ -5,6 +5,7 @@
 //! its own.
 
 pub mod admission;
+pub mod blocks;
 pub mod capped;
 pub mod changes;
 pub mod holds;
@@ -42,6 +43,14 @@ macro_rules! conformance {
     (every_store: $subject:expr) => {
         $crate::conformance! { windows_in_keys: $subject }
         $crate::conformance! { @each $subject =>
+            blocks::a_block_begins_with_the_charge_that_exceeds_the_limit
+            blocks::a_charge_of_nothing_begins_no_block
+            blocks::a_charge_prolongs_no_block
+            blocks::a_block_ends_to_the_millisecond
+            blocks::a_shorter_length_ends_a_block_earlier
+            blocks::a_block_touches_no_other_key
+            blocks::steps_without_a_block_do_not_know_of_it
+            blocks::a_reset_ends_a_block
             changes::a_reset_closes_a_first_hit_window
             changes::set_and_record_open_a_first_hit_window
             identity::policies_lengths_anchors_and_zones_have_their_own_counters
