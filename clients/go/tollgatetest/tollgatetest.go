@@ -77,7 +77,8 @@ func (s *Service) Client(t testing.TB) *tollgate.Client {
 	return client
 }
 
-// Deny denies all further calls of this name, with this time to wait. With 0, waiting does not help.
+// Deny denies all further calls of this name, with this time to wait. With 0, waiting does not help. Of counts, only adding
+// and reading are denied.
 func (s *Service) Deny(name string, retryAfter time.Duration) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -109,6 +110,8 @@ type requestBody struct {
 	Attributes map[string]any `json:"attributes"`
 	Policy     string         `json:"policy"`
 	Quotas     []string       `json:"quotas"`
+	Operation  string         `json:"operation"`
+	Block      string         `json:"block"`
 	Cost       *int64         `json:"cost"`
 	Requests   []requestBody  `json:"requests"`
 }
@@ -150,6 +153,9 @@ func (s *Service) one(operation string, body requestBody) (int, map[string]any) 
 	s.mutex.Lock()
 	s.calls = append(s.calls, call)
 	retryAfter, denied := s.denials[call.Name]
+	// Other counts ask for no room.
+	asks := operation != "count" || body.Operation == "" || body.Operation == "add" || body.Operation == "get"
+	denied = denied && asks
 	failing := s.failing
 	s.mutex.Unlock()
 	if failing {
@@ -157,7 +163,9 @@ func (s *Service) one(operation string, body requestBody) (int, map[string]any) 
 	}
 	decision := map[string]any{"allowed": !denied, "policy": call.Name, "source": "store"}
 	if denied {
-		decision["reason"] = "quota_exceeded"
+		if operation != "count" {
+			decision["reason"] = "quota_exceeded"
+		}
 		if retryAfter > 0 {
 			decision["retry_after_ms"] = retryAfter.Milliseconds()
 		}
@@ -181,7 +189,13 @@ func (s *Service) one(operation string, body requestBody) (int, map[string]any) 
 		if denied {
 			decision["used"] = mostUsed
 		}
-		if len(body.Quotas) == 0 {
+		if body.Block != "" {
+			decision["blocked"] = denied
+			if after, known := decision["retry_after_ms"]; known {
+				decision["block_after_ms"] = after
+			}
+		}
+		if len(body.Quotas) == 0 || !asks {
 			delete(decision, "allowed")
 		}
 	default:

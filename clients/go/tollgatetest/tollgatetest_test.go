@@ -44,6 +44,29 @@ func TestADeniedNameIsAnswered429(t *testing.T) {
 	}
 }
 
+func TestTheFakeAnswersCountsAsTheServiceDoes(t *testing.T) {
+	service := tollgatetest.New(t)
+	tg, ctx := service.Client(t), context.Background()
+	asked := tollgate.CountRequest{
+		Policy: "p", Quotas: []string{"5/1m@first_hit"}, Attributes: tollgate.Attributes{"user": "alice"}, Block: "1m",
+	}
+	free, err := tg.Count(ctx, asked)
+	if err != nil || free.Allowed != tollgate.Some(true) || free.Blocked != tollgate.Some(false) {
+		t.Errorf("got %+v, %v", free, err)
+	}
+	service.Deny("p", 5*time.Second)
+	blocked, err := tg.Count(ctx, asked)
+	if err != nil || blocked.Allowed != tollgate.Some(false) || blocked.Blocked != tollgate.Some(true) ||
+		blocked.BlockAfter != tollgate.Some(5*time.Second) {
+		t.Errorf("got %+v, %v", blocked, err)
+	}
+	asked.Operation = tollgate.OperationReset
+	reset, err := tg.Count(ctx, asked)
+	if err != nil || reset.Allowed.Present || reset.Blocked != tollgate.Some(false) || reset.Used != tollgate.Some[int64](0) {
+		t.Errorf("got %+v, %v", reset, err)
+	}
+}
+
 func TestTheFakeAnswersEveryOperation(t *testing.T) {
 	service := tollgatetest.New(t)
 	tg, ctx := service.Client(t), context.Background()
