@@ -46,6 +46,26 @@ def test_a_fake_denies_as_often_as_it_is_told() -> None:
     assert tollgate.check("search").allowed
 
 
+def test_a_fake_denies_counts_as_the_service_does() -> None:
+    tollgate = FakeTollgate()
+    quotas, key = ["5/1m@first_hit"], {"k": "1"}
+    free = tollgate.count("api", key, quotas=quotas, block="1m", cost=2)
+    assert (free.allowed, free.blocked, free.used) == (True, False, 2)
+    tollgate.deny("api", retry_after=5, times=2)
+    for operation in ("subtract", "reset"):
+        changed = tollgate.count("api", key, quotas=quotas, operation=operation)
+        assert changed.allowed is None
+    blocked = tollgate.count("api", key, quotas=quotas, block="1m")
+    assert (blocked.allowed, blocked.blocked, blocked.block_after) == (False, True, 5)
+    window = tollgate.count("api", key, window="1m")
+    assert (window.allowed, window.used) == (None, 2**40 - 1)
+    assert tollgate.count("api", key, quotas=quotas, operation="get").allowed
+    tollgate.deny("api", used=6, limit=5)
+    denied = tollgate.count("api", key, quotas=quotas)
+    assert (denied.allowed, denied.used, denied.limit) == (False, 6, 5)
+    assert tollgate.failures == {}
+
+
 def test_a_fake_fails_like_a_service_that_is_down() -> None:
     tollgate = FakeTollgate(names={"login": "closed"})
     tollgate.fail("login", "timeout", times=1)

@@ -44,10 +44,15 @@ class Call:
     cost: int = 1
 
 
+_MOST_USED = 2**40 - 1
+"""The largest figure of the service: no limit is above it."""
+
+
 @dataclass
 class _Rule:
-    answer: Callable[[], Reply]
+    answer: Callable[[str, Mapping[str, Any]], Reply]
     times: int | None
+    denies: bool = False
 
 
 class _Script:
@@ -76,18 +81,27 @@ class _Script:
     ) -> None:
         """Denies calls under a name, the next `times` of them or all.
 
-        `fields` are further fields of the answer, such as `limit=5`.
+        `fields` are further fields of the answer, such as `limit=5`. Of counts, only `add`
+        and `get` are denied. With a window, there is no limit in the call: its caller
+        decides by `used`, by default the largest figure of the service.
         """
-        body = {"allowed": False, "source": "store", "reason": reason, **fields}
+        figures = dict(fields)
         if retry_after is not None:
-            body["retry_after_ms"] = round(retry_after * 1000)
-        self._rules.setdefault(name, []).append(_Rule(lambda: _reply(body, status), times))
+            figures["retry_after_ms"] = round(retry_after * 1000)
+
+        def answer(operation: str, body: Mapping[str, Any]) -> Reply:
+            if operation == "count":
+                return _reply(_count_fields(body, {"used": _MOST_USED, **figures}))
+            denied = {"allowed": False, "source": "store", "reason": reason, **figures}
+            return _reply(denied, status)
+
+        self._rules.setdefault(name, []).append(_Rule(answer, times, denies=True))
 
     def fail(self, name: str, kind: Failure | str, *, times: int | None = None) -> None:
         """Leaves calls under a name without an answer: the client then decides by itself."""
         failure = Failure(kind)
 
-        def answer() -> Reply:
+        def answer(operation: str, body: Mapping[str, Any]) -> Reply:
             raise NoAnswer(failure, "as the test has said")
 
         self._rules.setdefault(name, []).append(_Rule(answer, times))
@@ -107,16 +121,37 @@ class _Script:
         rules = self._rules.get(name, [])
         while rules and rules[0].times == 0:
             rules.pop(0)
-        if rules:
-            if rules[0].times is not None:
-                rules[0].times -= 1
-            return rules[0].answer()
+        if rules and (_can_deny(body) or not rules[0].denies):
+            times = rules[0].times
+            rules[0].times = None if times is None else times - 1
+            return rules[0].answer(operation, body)
+        if operation == "count":
+            return _reply(_count_fields(body))
         admitted: dict[str, Any] = {"allowed": True, "source": "store"}
         if operation == "reserve":
             admitted |= {"hold": f"hold-{len(self.calls)}", "expires_after_ms": 60_000}
-        if operation == "count" and "window" in body:
-            del admitted["allowed"]
         return _reply(admitted)
+
+
+def _can_deny(body: Mapping[str, Any]) -> bool:
+    """Whether the service could deny this: all but counts that ask for no room."""
+    return body.get("operation", "add") in ("add", "get")
+
+
+def _count_fields(
+    body: Mapping[str, Any], denial: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The fields of an answer to a count, which is denied if there are figures."""
+    adds = body.get("operation", "add") == "add"
+    used = body.get("cost", 1) if adds else body.get("used", 0)
+    fields: dict[str, Any] = {"source": "store", "used": used}
+    if "window" not in body and _can_deny(body):
+        fields["allowed"] = denial is None
+    if "block" in body:
+        fields["blocked"] = denial is not None
+        if denial is not None and "retry_after_ms" in denial:
+            fields["block_after_ms"] = denial["retry_after_ms"]
+    return {**fields, **(denial or {})}
 
 
 class FakeTollgate(_Script, Tollgate):
