@@ -1,7 +1,6 @@
 package io.github.tollgaters.spring.gateway;
 
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
+import io.github.tollgaters.spring.web.RemoteAddress;
 import java.util.Optional;
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.support.ipresolver.RemoteAddressResolver;
@@ -38,14 +37,8 @@ public class ClientAddressKeyResolver implements KeyResolver {
     @Override
     public Mono<String> resolve(ServerWebExchange exchange) {
         return Mono.fromCallable(() -> {
-            InetSocketAddress socket = addresses.resolve(exchange);
-            InetAddress address = socket == null ? null : socket.getAddress();
-            if (address == null) {
-                throw new IllegalStateException("the request has no client address; name another key-resolver");
-            }
-            String text = address.getHostAddress();
-            int zone = text.indexOf('%');
-            String ip = zone < 0 ? text : text.substring(0, zone);
+            String ip = RemoteAddress.of(addresses.resolve(exchange)).orElseThrow(() ->
+                    new IllegalStateException("the request has no client address; name another key-resolver"));
             exchange.getAttributes().put(ADDRESS, ip);
             return ip;
         });

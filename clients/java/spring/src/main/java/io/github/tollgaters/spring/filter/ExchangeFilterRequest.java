@@ -1,9 +1,7 @@
 package io.github.tollgaters.spring.filter;
 
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
+import io.github.tollgaters.spring.web.RemoteAddress;
 import java.security.Principal;
-import java.util.Optional;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 
 /** A request of WebFlux. Its parameters are those of the query: the body belongs to the handler. */
@@ -51,10 +49,7 @@ final class ExchangeFilterRequest implements FilterRequest {
 
     @Override
     public String address() {
-        return Optional.ofNullable(request.getRemoteAddress())
-                .map(InetSocketAddress::getAddress)
-                .map(InetAddress::getHostAddress)
-                .orElse(null);
+        return RemoteAddress.of(request.getRemoteAddress()).orElse(null);
     }
 
     @Override

@@ -1,8 +1,7 @@
 package io.github.tollgaters.spring.reactive;
 
+import io.github.tollgaters.spring.web.RemoteAddress;
 import io.github.tollgaters.spring.web.WebCaller;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
 import java.security.Principal;
 import java.util.Map;
 import java.util.Optional;
@@ -61,11 +60,7 @@ public final class ExchangeCaller implements WebCaller {
 
     @Override
     public Optional<String> getAddress() {
-        return Optional.ofNullable(exchange.getRequest().getRemoteAddress())
-                .map(InetSocketAddress::getAddress)
-                .map(InetAddress::getHostAddress)
-                // The zone of a link-local address is no part of it.
-                .map(address -> address.replaceFirst("%.*", ""));
+        return RemoteAddress.of(exchange.getRequest().getRemoteAddress());
     }
 
     @Override

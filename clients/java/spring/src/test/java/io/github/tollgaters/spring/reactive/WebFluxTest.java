@@ -176,6 +176,22 @@ class WebFluxTest {
         assertThat(get(url + "/address").statusCode()).isEqualTo(429);
     }
 
+    /** Both strategies take the first address, which callers choose if the proxy appends its own. */
+    @Test
+    void behindAProxyAHeaderCountsThatTheProxyReplaces() throws Exception {
+        for (String strategy : List.of("native", "framework")) {
+            String url = app(servers.policies(POLICIES), "--server.forward-headers-strategy=" + strategy);
+            String last = ", 203.0.113.99";
+            assertThat(get(url + "/address", "X-Forwarded-For", "198.51.100.1" + last).statusCode()).isEqualTo(200);
+            assertThat(get(url + "/address", "X-Forwarded-For", "198.51.100.2" + last).statusCode()).isEqualTo(200);
+            assertThat(get(url + "/address", "X-Forwarded-For", "203.0.113.99").statusCode()).isEqualTo(200);
+            assertThat(get(url + "/address", "X-Forwarded-For", "203.0.113.99").statusCode()).isEqualTo(429);
+            assertThat(get(url + "/real-ip", "X-Real-IP", "203.0.113.7").statusCode()).isEqualTo(200);
+            assertThat(get(url + "/real-ip", "X-Real-IP", "203.0.113.7").statusCode()).isEqualTo(429);
+            assertThat(get(url + "/real-ip", "X-Real-IP", "203.0.113.8").statusCode()).isEqualTo(200);
+        }
+    }
+
     @Test
     void aScopeOfUsersCountsThePrincipal() throws Exception {
         String url = app(servers.service("--limit", "1000/1h", "--caller-quotas"));
@@ -369,6 +385,12 @@ class WebFluxTest {
         @GetMapping("/address")
         @RateLimit("address")
         public Mono<String> address() {
+            return Mono.just("found");
+        }
+
+        @GetMapping("/real-ip")
+        @RateLimit(name = "address", key = "#{ {ip: #request.headers.getFirst('X-Real-IP')} }")
+        public Mono<String> realIp() {
             return Mono.just("found");
         }
 
