@@ -10,9 +10,12 @@ import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.model.RateLimitDecision;
 import io.github.tollgaters.spring.model.RateLimitPolicy;
 import io.github.tollgaters.spring.model.RateLimitScope;
+import io.github.tollgaters.spring.support.LimitInCall;
+import io.github.tollgaters.spring.support.LimitSource;
 import io.github.tollgaters.spring.support.RateLimitSwitches;
 import io.github.tollgaters.spring.web.ProblemAnswer;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -44,7 +47,8 @@ import reactor.core.scheduler.Schedulers;
  * <p>Each request is one check. No thread waits for its answer. Spring Cloud Gateway keeps one configuration per
  * route: two such filters on one route (also one of {@code default-filters}) share the last one.
  */
-public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter.Config> {
+public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter.Config>
+        implements LimitSource {
     /** The prefix of the arguments of the filter: {@code tollgate.name}, for example. */
     public static final String CONFIGURATION_PROPERTY_NAME = "tollgate";
 
@@ -110,6 +114,23 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
             }
         }
         super.onApplicationEvent(new FilterArgsEvent(event.getSource(), event.getRouteId(), arguments));
+    }
+
+    @Override
+    public String limited() {
+        return "routes of the gateway";
+    }
+
+    @Override
+    public List<LimitInCall> limitsInCalls() {
+        List<LimitInCall> limits = new ArrayList<>();
+        configurations.forEach((route, config) -> {
+            String name = config.nameOf(route);
+            if (!config.quotas.isEmpty() && properties.isEnabled(name)) {
+                limits.add(new LimitInCall("route " + route, name, config.quotas));
+            }
+        });
+        return limits;
     }
 
     /** The gateway turns the second entry of a list into {@code tollgate.quotas.1}, but binds {@code [1]}. */

@@ -7,12 +7,16 @@ import io.github.tollgaters.spring.config.TollgateProperties;
 import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.metrics.NoOpRateLimitMetricsRecorder;
 import java.net.URI;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.cloud.gateway.filter.factory.RequestRateLimiterGatewayFilterFactory;
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.PrincipalNameKeyResolver;
@@ -27,6 +31,7 @@ import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactor
 import org.springframework.data.redis.core.ReactiveStringRedisTemplate;
 import reactor.core.publisher.Mono;
 
+@ExtendWith(OutputCaptureExtension.class)
 class TollgateGatewayAutoConfigurationTest {
     private final Servers servers = new Servers();
     private Servers.Service service;
@@ -181,6 +186,32 @@ class TollgateGatewayAutoConfigurationTest {
                 .hasStackTraceContaining("route search/v1: tollgate.quotas need a tollgate.name");
         assertThatThrownBy(() -> new Gateway(service.url(), "{}", WrongRoute.class))
                 .hasStackTraceContaining("route search/v1: tollgate.quotas need a tollgate.name");
+    }
+
+    @Test
+    void saysAtTheStartThatTheServiceRefusesALimit(CapturedOutput output) throws Exception {
+        String yaml = """
+                spring.cloud.gateway.server.webflux:
+                  routes:
+                  - id: search
+                    uri: UPSTREAM
+                    predicates: [Path=/search]
+                    filters:
+                    - name: RequestRateLimiter
+                      args: { tollgate.quotas: 3/1x }
+                """;
+        try (Gateway gateway = new Gateway(service.url(), yaml, Plain.class)) {
+            assertThat(output.getAll())
+                    .contains("tollgate: asks " + service.url() + "; limits ")
+                    .contains("routes of the gateway");
+            long end = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+            String line = "route search: the limit [3/1x] is without effect: all calls are admitted. The service says: ";
+            while (!output.getAll().contains(line) && System.nanoTime() < end) {
+                Thread.sleep(20);
+            }
+            assertThat(output.getAll()).contains(line);
+            assertThat(gateway.get("/search").statusCode()).isEqualTo(200);
+        }
     }
 
     @SpringBootConfiguration

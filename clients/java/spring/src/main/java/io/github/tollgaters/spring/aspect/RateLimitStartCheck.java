@@ -1,13 +1,22 @@
 package io.github.tollgaters.spring.aspect;
 
 import io.github.tollgaters.spring.annotation.RateLimit;
+import io.github.tollgaters.spring.core.RateLimitPolicyProvider;
+import io.github.tollgaters.spring.support.AnnotationRateLimitPolicyProvider;
 import io.github.tollgaters.spring.support.KeyResolvers;
+import io.github.tollgaters.spring.support.LimitInCall;
+import io.github.tollgaters.spring.support.LimitSource;
 import io.github.tollgaters.spring.support.Places;
 import io.github.tollgaters.spring.support.RateLimitSwitches;
+import io.github.tollgaters.spring.support.TollgateRateLimiter;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.commons.logging.Log;
@@ -27,7 +36,7 @@ import org.springframework.util.ReflectionUtils;
  * Checks, when the app starts, that every limit is enforced: that it can work, that its resolver exists, and that
  * Spring intercepts its bean. A limit that would be skipped silently is an error.
  */
-public final class RateLimitStartCheck implements SmartInitializingSingleton {
+public final class RateLimitStartCheck implements SmartInitializingSingleton, LimitSource {
 
     private static final Log LOG = LogFactory.getLog(RateLimitStartCheck.class);
     private static final String MOCKITO = "org.mockito.Mockito";
@@ -38,6 +47,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
     private final RateLimitSwitches switches;
     private final Set<String> otherNames;
     private final Set<String> names = new TreeSet<>();
+    private final Map<String, RateLimit> limited = new LinkedHashMap<>();
 
     /**
      * Makes a check.
@@ -84,6 +94,28 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
         warnOfUnusedNames();
     }
 
+    @Override
+    public String limited() {
+        return limited.size() + (limited.size() == 1 ? " method" : " methods");
+    }
+
+    /** A provider of the app may give other limits than the annotations have. */
+    @Override
+    public List<LimitInCall> limitsInCalls() {
+        boolean isOfAnnotation = beans.getBeanProvider(RateLimitPolicyProvider.class).stream()
+                .allMatch(AnnotationRateLimitPolicyProvider.class::isInstance);
+        List<LimitInCall> limits = new ArrayList<>();
+        limited.forEach((place, annotation) -> {
+            if (isOfAnnotation && AnnotationRateLimitPolicyProvider.hasLimit(annotation)) {
+                limits.add(new LimitInCall(
+                        place,
+                        annotation.name().isBlank() ? TollgateRateLimiter.UNNAMED : annotation.name(),
+                        AnnotationRateLimitPolicyProvider.policyOf(annotation).getQuotas()));
+            }
+        });
+        return limits;
+    }
+
     /** A mock in a test of the app is no bean that Spring makes, and has no limits. */
     private static boolean isMock(Object instance) {
         if (instance == null || !ClassUtils.isPresent(MOCKITO, instance.getClass().getClassLoader())) {
@@ -127,6 +159,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton {
                     String place = Places.of(definition.method(), definition.targetClass());
                     keyResolvers.resolve(place, definition.annotation().keyResolver());
                     advisor.checkResult(definition);
+                    limited.put(place, definition.annotation());
                     if (instance != null) {
                         checkProxy(place, definition, instance);
                     }

@@ -13,6 +13,7 @@ import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.support.AnnotationRateLimitPolicyProvider;
 import io.github.tollgaters.spring.support.DefaultRateLimitEnforcer;
 import io.github.tollgaters.spring.support.KeyResolvers;
+import io.github.tollgaters.spring.support.LimitSource;
 import io.github.tollgaters.spring.support.RateLimitSwitches;
 import io.github.tollgaters.spring.support.TollgateRateLimiter;
 import java.util.Map;
@@ -27,6 +28,7 @@ import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.BeanDefinitionRegistry;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.autoconfigure.condition.SearchStrategy;
 import org.springframework.boot.context.properties.bind.Bindable;
 import org.springframework.boot.context.properties.bind.Binder;
@@ -114,6 +116,24 @@ public class RateLimitAutoConfiguration {
                 .map(FilterProperties::effectiveName)
                 .collect(Collectors.toSet());
         return new RateLimitStartCheck(beans, advisor.getIfUnique(), keyResolvers, switches, filters);
+    }
+
+    /** What says at the start what is limited, and whether the service takes it. */
+    @Bean
+    @ConditionalOnMissingBean(search = SearchStrategy.CURRENT)
+    @ConditionalOnProperty(name = "tollgate.enabled", matchIfMissing = true)
+    LimitCheck tollgateLimitCheck(
+            ObjectProvider<LimitSource> sources,
+            ObjectProvider<TollgateAutoConfiguration.Clients> clients,
+            RateLimiter limiter,
+            TollgateProperties properties) {
+        // Limiters of the app may send other limits, or none.
+        TollgateAutoConfiguration.Clients own =
+                limiter instanceof TollgateRateLimiter ? clients.getIfAvailable() : null;
+        return new LimitCheck(
+                () -> sources.orderedStream().iterator(),
+                own == null ? "a client or a limiter of the app" : TollgateAutoConfiguration.addressOf(properties),
+                own == null ? null : own::make);
     }
 
     /**

@@ -14,6 +14,7 @@ import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.Environment;
 
 /** Makes the client of the service from the properties that begin with {@code tollgate}. */
@@ -22,6 +23,8 @@ import org.springframework.core.env.Environment;
 public class TollgateAutoConfiguration {
 
     private static final Log LOG = LogFactory.getLog(Tollgate.class);
+    private static final String DEFAULT_URL = "http://127.0.0.1:8080";
+    private static final Duration PATIENCE = Duration.ofSeconds(5);
 
     /** Makes the configuration. */
     public TollgateAutoConfiguration() {}
@@ -47,6 +50,29 @@ public class TollgateAutoConfiguration {
     @ConditionalOnMissingBean
     public Tollgate tollgate(TollgateProperties properties) {
         return clientOf(properties, properties.timeout(), TollgateAutoConfiguration::log);
+    }
+
+    /** Says that the client is that of the properties, and makes others like it. */
+    @FunctionalInterface
+    interface Clients {
+        Tollgate make(Consumer<LogLine> logger);
+    }
+
+    /** Comes before the client, so it is absent if the app has one of its own. */
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnMissingBean(Tollgate.class)
+    static class Own {
+        @Bean
+        Clients tollgateClients(TollgateProperties properties) {
+            // Nobody waits for these, and the first call of a JVM is slow.
+            Duration timeout = properties.timeout().compareTo(PATIENCE) < 0 ? PATIENCE : properties.timeout();
+            return logger -> clientOf(properties, timeout, logger);
+        }
+    }
+
+    static String addressOf(TollgateProperties properties) {
+        String named = properties.url() != null ? properties.url() : System.getenv("TOLLGATE_URL");
+        return named == null || named.isEmpty() ? DEFAULT_URL : named;
     }
 
     static Tollgate clientOf(TollgateProperties properties, Duration timeout, Consumer<LogLine> logger) {

@@ -136,6 +136,11 @@ public final class UrlFilter {
         return headers;
     }
 
+    /** Returns where the filter is written. */
+    String property() {
+        return property;
+    }
+
     /** Returns whether the filter limits the path and the method. */
     boolean matches(FilterRequest request) {
         return matchesMethod(request.method()) && pattern.matches(request.paths());

@@ -3,6 +3,8 @@ package io.github.tollgaters.spring.filter;
 import io.github.tollgaters.spring.config.FilterProperties;
 import io.github.tollgaters.spring.config.TollgateProperties;
 import io.github.tollgaters.spring.config.UserLimit;
+import io.github.tollgaters.spring.support.LimitInCall;
+import io.github.tollgaters.spring.support.LimitSource;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -13,7 +15,7 @@ import org.springframework.beans.factory.BeanFactory;
 import org.springframework.expression.EvaluationContext;
 
 /** The limits of URLs of an app, in the order in which they are asked. */
-public final class UrlFilters {
+public final class UrlFilters implements LimitSource {
 
     private final List<UrlFilter> filters;
 
@@ -52,6 +54,19 @@ public final class UrlFilters {
      */
     public boolean isEmpty() {
         return filters.isEmpty();
+    }
+
+    @Override
+    public String limited() {
+        return filters.size() + (filters.size() == 1 ? " filter" : " filters");
+    }
+
+    @Override
+    public List<LimitInCall> limitsInCalls() {
+        return filters.stream()
+                .filter(filter -> !filter.policy().getQuotas().isEmpty())
+                .map(filter -> new LimitInCall(filter.property(), filter.name(), filter.policy().getQuotas()))
+                .toList();
     }
 
     /**
