@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
 import io.github.tollgaters.spring.annotation.RateLimit;
+import io.github.tollgaters.spring.core.RateLimitContext;
+import io.github.tollgaters.spring.key.RateLimitKeyResolver;
 import jakarta.servlet.Filter;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletRequestWrapper;
@@ -22,9 +24,11 @@ import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
+import org.springframework.http.HttpStatus;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PathVariable;
 import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.server.ResponseStatusException;
 
 /** Scopes and expressions see the caller of a request in a real Tomcat. */
 class CallerTest {
@@ -61,6 +65,27 @@ class CallerTest {
     void policies_see_the_address_by_default() {
         assertEquals(List.of(200, 429), app.statuses(2, "/search", "X-Forwarded-For", "203.0.113.1"));
         assertEquals(List.of(200, 429), app.statuses(2, "/search", "X-Forwarded-For", "203.0.113.2"));
+    }
+
+    /** What a proxy makes of the address that a caller writes, if it appends its own. */
+    @Test
+    void behind_a_proxy_callers_choose_their_address_only_with_the_strategy_framework() {
+        String last = ", 203.0.113.99";
+        assertEquals(200, app.status("/search", "X-Forwarded-For", "198.51.100.1" + last));
+        assertEquals(429, app.status("/search", "X-Forwarded-For", "198.51.100.2" + last));
+        String service = app.context().getEnvironment().getProperty("tollgate.url");
+        try (App other = new App(Shop.class, service, "server.forward-headers-strategy=framework")) {
+            assertEquals(200, other.status("/search", "X-Forwarded-For", "198.51.100.3" + last));
+            assertEquals(200, other.status("/search", "X-Forwarded-For", "198.51.100.4" + last));
+        }
+    }
+
+    @Test
+    void a_missing_key_is_500_has_a_default_or_is_400_by_a_resolver() {
+        assertEquals(List.of(500), app.statuses(1, "/tenant", "X-Other", "x"));
+        assertEquals(List.of(200, 429), app.statuses(2, "/defaulted?id="));
+        assertEquals(List.of(400), app.statuses(1, "/resolved"));
+        assertEquals(List.of(200, 429), app.statuses(2, "/resolved", "X-Tenant", "a"));
     }
 
     @Test
@@ -139,6 +164,11 @@ class CallerTest {
     @Import(Controller.class)
     static class Shop {
         @Bean
+        Tenants tenants() {
+            return new Tenants();
+        }
+
+        @Bean
         Filter users() {
             return (request, response, chain) -> {
                 HttpServletRequest http = (HttpServletRequest) request;
@@ -159,6 +189,15 @@ class CallerTest {
         @Override
         public Principal getUserPrincipal() {
             return principal;
+        }
+    }
+
+    static final class Tenants implements RateLimitKeyResolver {
+        @Override
+        public String resolveKey(RateLimitContext context) {
+            return context.getCaller()
+                    .flatMap(caller -> caller.getHeader("X-Tenant"))
+                    .orElseThrow(() -> new ResponseStatusException(HttpStatus.BAD_REQUEST, "X-Tenant is missing"));
         }
     }
 
@@ -191,6 +230,18 @@ class CallerTest {
         @RateLimit(quotas = "1/1d", key = "#{#request.getHeader('X-Tenant')}")
         @GetMapping("/tenant")
         public String tenant() {
+            return "ok";
+        }
+
+        @RateLimit(quotas = "1/1d", key = "#{#id ?: 'none'}")
+        @GetMapping("/defaulted")
+        public String defaulted(String id) {
+            return "ok";
+        }
+
+        @RateLimit(quotas = "1/1d", keyResolver = Tenants.class)
+        @GetMapping("/resolved")
+        public String resolved() {
             return "ok";
         }
 
