@@ -5,6 +5,7 @@ import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.exception.RateLimiterBackendException;
 import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.model.RateLimitDecision;
+import io.github.tollgaters.spring.reactive.LimitHeaders;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashSet;
@@ -66,7 +67,7 @@ public final class ReactiveUrlFilter implements WebFilter, Ordered {
             return chain.filter(exchange);
         }
         return known(request, matching, exchange)
-                .flatMap(known -> refusal(matching.iterator(), new HashSet<>(), known, exchange.getResponse()))
+                .flatMap(known -> refusal(matching.iterator(), new HashSet<>(), known, exchange))
                 .map(refused -> write(refused, exchange.getResponse()))
                 .defaultIfEmpty(Mono.defer(() -> chain.filter(exchange)))
                 .flatMap(answer -> answer);
@@ -83,7 +84,7 @@ public final class ReactiveUrlFilter implements WebFilter, Ordered {
 
     /** Asks the limits of a request; empty if all of them admit it. */
     private Mono<FilterAnswer> refusal(
-            Iterator<UrlFilter> rest, Set<String> counted, FilterRequest request, ServerHttpResponse response) {
+            Iterator<UrlFilter> rest, Set<String> counted, FilterRequest request, ServerWebExchange exchange) {
         while (rest.hasNext()) {
             UrlFilter filter = rest.next();
             if (counted.contains(filter.name())) {
@@ -96,14 +97,14 @@ public final class ReactiveUrlFilter implements WebFilter, Ordered {
             Optional<RateLimitCall> call = filter.call(request);
             if (call.isPresent()) {
                 counted.add(filter.name());
-                return decide(filter, call.get(), response)
-                        .switchIfEmpty(Mono.defer(() -> refusal(rest, counted, request, response)));
+                return decide(filter, call.get(), exchange)
+                        .switchIfEmpty(Mono.defer(() -> refusal(rest, counted, request, exchange)));
             }
         }
         return Mono.empty();
     }
 
-    private Mono<FilterAnswer> decide(UrlFilter filter, RateLimitCall call, ServerHttpResponse response) {
+    private Mono<FilterAnswer> decide(UrlFilter filter, RateLimitCall call, ServerWebExchange exchange) {
         long start = System.nanoTime();
         // A caller that leaves does not take back what is counted, so the call is not cancelled.
         return Mono.fromFuture(() -> limiter.evaluateAsync(call), true)
@@ -111,7 +112,7 @@ public final class ReactiveUrlFilter implements WebFilter, Ordered {
                 .publishOn(Schedulers.parallel())
                 .flatMap(decision -> {
                     recorder.recordDecision(filter.name(), filter.policy(), decision, since(start));
-                    return refusal(filter, decision, response);
+                    return refusal(filter, decision, exchange);
                 })
                 .onErrorResume(RateLimiterBackendException.class, error -> {
                     recorder.recordError(filter.name(), filter.policy(), since(start), error);
@@ -120,12 +121,12 @@ public final class ReactiveUrlFilter implements WebFilter, Ordered {
     }
 
     private static Mono<FilterAnswer> refusal(
-            UrlFilter filter, RateLimitDecision decision, ServerHttpResponse response) {
+            UrlFilter filter, RateLimitDecision decision, ServerWebExchange exchange) {
         if (!decision.isAllowed()) {
             return Mono.just(filter.denial(decision));
         }
-        if (filter.headers() && !response.isCommitted()) {
-            decision.getHeaders().forEach(response.getHeaders()::set);
+        if (filter.headers()) {
+            LimitHeaders.of(exchange).set(decision.getHeaders());
         }
         return Mono.empty();
     }

@@ -5,7 +5,6 @@ import io.github.tollgaters.spring.web.WebCaller;
 import java.security.Principal;
 import java.util.Map;
 import java.util.Optional;
-import org.springframework.http.HttpHeaders;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.web.filter.reactive.ServerWebExchangeContextFilter;
 import org.springframework.web.server.ServerWebExchange;
@@ -75,9 +74,8 @@ public final class ExchangeCaller implements WebCaller {
 
     @Override
     public void setLimitHeaders(Map<String, String> headers) {
-        if (limitHeaders && !exchange.getResponse().isCommitted()) {
-            HttpHeaders response = exchange.getResponse().getHeaders();
-            headers.forEach(response::set);
+        if (limitHeaders) {
+            LimitHeaders.of(exchange).set(headers);
         }
     }
 }

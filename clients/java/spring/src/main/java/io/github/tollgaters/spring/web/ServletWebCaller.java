@@ -63,8 +63,14 @@ public final class ServletWebCaller implements WebCaller {
 
     @Override
     public void setLimitHeaders(Map<String, String> headers) {
-        if (limitHeaders && response != null && !response.isCommitted()) {
-            headers.forEach(response::setHeader);
+        if (!limitHeaders || response == null) {
+            return;
+        }
+        // Reactive results of one request may be limited at the same time, each on a thread of its own.
+        synchronized (response) {
+            if (!response.isCommitted()) {
+                headers.forEach(response::setHeader);
+            }
         }
     }
 }
