@@ -11,7 +11,7 @@ use super::window_spec::WindowSpec;
 pub(crate) const TEXT: &str = include!("text.in");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "7a9f9007670b92087e7df1b734603c9de23a1bae";
+pub(crate) const SHA1: &str = "d1109ce27f1f88b874f3fd76c58f9dadf7bf14b8";
 
 /// How many ended units a step removes, or twice as many as it takes if that is more.
 const SWEPT: u32 = 100;
