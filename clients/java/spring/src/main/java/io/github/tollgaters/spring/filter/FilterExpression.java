@@ -1,6 +1,7 @@
 package io.github.tollgaters.spring.filter;
 
 import io.github.tollgaters.spring.config.InvalidPropertyException;
+import io.github.tollgaters.spring.support.PlainKeys;
 import java.util.List;
 import java.util.regex.Pattern;
 import org.springframework.expression.EvaluationContext;
@@ -44,6 +45,17 @@ final class FilterExpression {
         return new FilterExpression(property, expression instanceof CompositeStringExpression composite
                 ? List.of(composite.getExpressions())
                 : List.of(expression));
+    }
+
+    /** Reads a key or another attribute: a text that reads like an expression is refused. */
+    static FilterExpression parseKey(String text, String property) {
+        FilterExpression expression = parse(text, property);
+        if (expression.isPlain()) {
+            PlainKeys.doubt(text, FilterVariables.NAMES, "").ifPresent(doubt -> {
+                throw new InvalidPropertyException(property, "`" + text + "` " + doubt, null);
+            });
+        }
+        return expression;
     }
 
     /** Returns whether the text has no expression in it, so that its value is always the same. */

@@ -13,6 +13,8 @@ import org.springframework.expression.spel.support.StandardEvaluationContext;
 /** What expressions of filters see: these properties, the same as variables, and the beans of the app. */
 public final class FilterVariables {
 
+    static final Set<String> NAMES = Set.of("request", "principal", "headers", "params", "ip");
+
     private final FilterRequest request;
     private final Map<String, String> headers;
     private final Map<String, String> params;

@@ -67,9 +67,9 @@ public final class UrlFilter {
             Function<FilterRequest, EvaluationContext> contexts) {
         Map<String, FilterExpression> attributes = new LinkedHashMap<>();
         filter.attributes().forEach((attribute, text) ->
-                attributes.put(attribute, FilterExpression.parse(text, property + ".attributes." + attribute)));
+                attributes.put(attribute, FilterExpression.parseKey(text, property + ".attributes." + attribute)));
         if (filter.key() != null) {
-            attributes.put("key", FilterExpression.parse(filter.key(), property + ".key"));
+            attributes.put("key", FilterExpression.parseKey(filter.key(), property + ".key"));
         }
         FilterExpression cost = FilterExpression.parse(filter.cost(), property + ".cost");
         if (cost.isPlain()) {

@@ -30,6 +30,7 @@ public final class AnnotationExpression {
     private static final TemplateParserContext TEMPLATE = new TemplateParserContext("#{", "}");
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
     private static final String REQUEST = "request";
+    private static final String KEY = "key";
 
     private final String place;
     private final List<Expression> parts;
@@ -65,7 +66,13 @@ public final class AnnotationExpression {
         for (Expression part : parts) {
             checkVariables(place, part, method, parameters);
         }
-        return new AnnotationExpression(place, parts, parameters);
+        AnnotationExpression expression = new AnnotationExpression(place, parts, parameters);
+        if (attribute.equals(KEY) && expression.isPlain()) {
+            PlainKeys.doubt(trimmed, parameters, "#").ifPresent(doubt -> {
+                throw new IllegalArgumentException(place + " = \"" + text + "\" " + doubt);
+            });
+        }
+        return expression;
     }
 
     private static List<Expression> partsOf(String place, String text) {

@@ -54,6 +54,10 @@ class StartTest {
                 Arguments.of(WrongScope.class, "no such scope: \"TENANT\""),
                 Arguments.of(NoBraces.class, "written in braces: \"#{#id}\""),
                 Arguments.of(NoBracesOfBean.class, "written in braces: \"#{@plans.of(#id)}\""),
+                Arguments.of(OnlyAName.class, "\" id \" reads like an expression, but is one key for all callers: write "
+                        + "\"#{#id}\", or \"#{'id'}\" if the text is meant"),
+                Arguments.of(OnlyAPath.class, "write \"#{#id.length}\""),
+                Arguments.of(OnlyACall.class, "write \"#{T(Integer).parseInt('1')}\""),
                 Arguments.of(NoExpression.class, "key = \"#{#id\""),
                 Arguments.of(NoSuchArgument.class, "#user: the method has no parameter of that name; it has [id]"),
                 Arguments.of(WrongCost.class, "cost = \"-1\""),
@@ -247,6 +251,21 @@ class StartTest {
         public void search(String id) {}
     }
 
+    static class OnlyAName {
+        @RateLimit(name = "search", key = " id ")
+        public void search(String id) {}
+    }
+
+    static class OnlyAPath {
+        @RateLimit(name = "search", key = "id.length")
+        public void search(String id) {}
+    }
+
+    static class OnlyACall {
+        @RateLimit(name = "search", key = "T(Integer).parseInt('1')")
+        public void search(String id) {}
+    }
+
     static class NoExpression {
         @RateLimit(name = "search", key = "#{#id")
         public void search(String id) {}
@@ -411,7 +430,7 @@ class StartTest {
     }
 
     static class Fine {
-        @RateLimit("search")
+        @RateLimit(name = "search", key = "ids (all)")
         public void search(String id) {}
     }
 
