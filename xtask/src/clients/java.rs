@@ -14,11 +14,17 @@ pub(super) const FOLDER: &str = "clients/java";
 
 const DRIVER: &str = "io.github.tollgaters.client.Driver";
 
+/// What the suite plays with [`NEWER`] versions.
+pub(super) const ONLY_WITH_ALL: &str = "newer versions of Spring";
+
 /// Versions of Spring Boot and Spring Cloud besides the oldest, which is the default of the build.
 const NEWER: [[&str; 2]; 2] = [
     ["-Dspring-boot.version=4.1.1", "-Dspring-cloud.version=2025.1.3"],
     ["-Dspring-boot.version=4.0.8", "-Dspring-cloud.version=2025.1.3"],
 ];
+
+/// Keeps the classes that were compiled against the oldest versions.
+const SAME_CLASSES: &str = "-Dmaven.main.skip=true";
 
 /// Compiles the client and its client program, without the packages that need Spring.
 pub(super) fn install_driver() -> Result<()> {
@@ -40,15 +46,26 @@ pub(super) fn apps() -> Result<String> {
     class_path("tollgate-apps", &["classes"])
 }
 
+/// Compiles everything, and downloads what the tests need with each of the versions.
+pub(super) fn install_suite() -> Result<()> {
+    let resolve = maven("compile dependency:resolve")?;
+    resolve.clone().run()?;
+    newer().iter().try_for_each(|versions| resolve.clone().argument(SAME_CLASSES).arguments(versions).run())
+}
+
 /// Builds and tests everything with the oldest versions. If all suites run, tests the same classes with newer ones.
 pub(super) fn suite() -> Result<Vec<CommandLine>> {
-    let runs_all = std::env::var_os(ALL_SUITES).is_some();
     let archives = command("java clients/java/Archives.java").argument(folder()?);
     let mut commands = vec![maven("package")?, archives];
-    for versions in NEWER.iter().filter(|_| runs_all) {
-        commands.push(maven("test -Dmaven.main.skip=true")?.arguments(versions));
+    for versions in newer() {
+        commands.push(maven("test")?.argument(SAME_CLASSES).arguments(versions));
     }
     Ok(commands)
+}
+
+/// Returns the newer versions to test with: all or none.
+fn newer() -> &'static [[&'static str; 2]] {
+    if std::env::var_os(ALL_SUITES).is_some() { &NEWER } else { &[] }
 }
 
 fn require() -> Result<()> {

@@ -12,6 +12,9 @@ use crate::{repository, system};
 
 pub(super) const FOLDER: &str = "clients/javascript";
 
+/// What [`further_suites`] plays.
+pub(super) const ONLY_WITH_ALL: &str = "other versions of its frameworks, and other runtimes";
+
 /// The apps of the proofs, with packages of their own.
 const APPS: &str = "clients/javascript/test/proof";
 

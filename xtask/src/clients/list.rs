@@ -13,6 +13,7 @@ pub(super) const PACKAGES: [ClientPackage; 5] = [
         drivers: python::drivers,
         install_suite: python::install_suite,
         suite: python::suite,
+        only_with_all: None,
     },
     ClientPackage {
         name: "go",
@@ -21,6 +22,7 @@ pub(super) const PACKAGES: [ClientPackage; 5] = [
         drivers: go::drivers,
         install_suite: go::install_suite,
         suite: go::suite,
+        only_with_all: None,
     },
     ClientPackage {
         name: "javascript",
@@ -29,14 +31,16 @@ pub(super) const PACKAGES: [ClientPackage; 5] = [
         drivers: javascript::drivers,
         install_suite: javascript::install_suite,
         suite: javascript::suite,
+        only_with_all: Some(javascript::ONLY_WITH_ALL),
     },
     ClientPackage {
         name: "java",
         folder: java::FOLDER,
         install_driver: java::install_driver,
         drivers: java::drivers,
-        install_suite: || Ok(()),
+        install_suite: java::install_suite,
         suite: java::suite,
+        only_with_all: Some(java::ONLY_WITH_ALL),
     },
     ClientPackage {
         name: "elixir",
@@ -45,5 +49,6 @@ pub(super) const PACKAGES: [ClientPackage; 5] = [
         drivers: || Ok(Vec::new()),
         install_suite: || system::ELIXIR.require(),
         suite: || Ok(vec![command("elixir examples/elixir/test.exs")]),
+        only_with_all: None,
     },
 ];

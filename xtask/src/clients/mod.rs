@@ -114,24 +114,28 @@ pub(crate) fn run_due_suites() -> Result<CheckOutcome> {
     Ok(outcome)
 }
 
-/// Returns a line that names the suites which a run of the tests leaves out, if there are any.
+/// Returns a line that names what a run of the tests leaves out of the suites, if there is anything.
 pub(crate) fn left_out() -> Result<Option<String>> {
-    let mut names = Vec::new();
+    let mut unchanged = Vec::new();
+    let mut parts = Vec::new();
     for package in &PACKAGES {
         if !is_due(package)? {
-            names.push(package.name);
+            unchanged.push(package.name);
+        } else if let Some(part) = package.only_with_all {
+            parts.push((package.name, part));
         }
     }
-    Ok(left_out_line(&names))
+    Ok(left_out_line(&unchanged, &parts))
 }
 
-fn left_out_line(names: &[&str]) -> Option<String> {
-    let list = names.join(", ");
-    (!names.is_empty()).then(|| {
-        format!(
-            "not run: suites of {list} (unchanged since their stamps; `cargo xtask test --all` runs them)"
-        )
-    })
+fn left_out_line(unchanged: &[&str], parts: &[(&str, &str)]) -> Option<String> {
+    let mut left_out: Vec<String> =
+        parts.iter().map(|(name, part)| format!("of the suite of {name}, {part}")).collect();
+    if !unchanged.is_empty() {
+        left_out.insert(0, format!("suites of {} (unchanged since their stamps)", unchanged.join(", ")));
+    }
+    (!left_out.is_empty())
+        .then(|| format!("not run: {} (`cargo xtask test --all` runs them)", left_out.join("; ")))
 }
 
 fn is_due(package: &ClientPackage) -> Result<bool> {
@@ -189,10 +193,16 @@ mod tests {
 
     #[test]
     fn the_last_line_names_the_suites_that_did_not_run() {
+        let unchanged = "suites of python, go (unchanged since their stamps)";
+        let part = "of the suite of java, newer versions of Spring";
+        let all = "(`cargo xtask test --all` runs them)";
+        let java = [("java", java::ONLY_WITH_ALL)];
+        assert_eq!(left_out_line(&["python", "go"], &[]).unwrap(), format!("not run: {unchanged} {all}"));
+        assert_eq!(left_out_line(&[], &java).unwrap(), format!("not run: {part} {all}"));
         assert_eq!(
-            left_out_line(&["python", "go"]).unwrap(),
-            "not run: suites of python, go (unchanged since their stamps; `cargo xtask test --all` runs them)"
+            left_out_line(&["python", "go"], &java).unwrap(),
+            format!("not run: {unchanged}; {part} {all}")
         );
-        assert_eq!(left_out_line(&[]), None);
+        assert_eq!(left_out_line(&[], &[]), None);
     }
 }

@@ -20,4 +20,6 @@ pub(super) struct ClientPackage {
     pub(super) install_suite: fn() -> Result<()>,
     /// Returns the commands of its suite.
     pub(super) suite: fn() -> Result<Vec<CommandLine>>,
+    /// What of its suite only runs if all suites do, because it takes large downloads.
+    pub(super) only_with_all: Option<&'static str>,
 }
