@@ -3,18 +3,26 @@ package io.github.tollgaters.spring.web;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.security.Principal;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import org.springframework.web.context.request.RequestContextHolder;
 import org.springframework.web.context.request.ServletRequestAttributes;
 
-/** The caller of a servlet request. */
+/**
+ * The caller of a servlet request. What every limit needs is read at once: a reactive result may be limited after the
+ * request has ended.
+ */
 public final class ServletWebCaller implements WebCaller {
+    private static final List<String> TRACE = List.of("traceparent", "tracestate");
 
     private final HttpServletRequest request;
     private final HttpServletResponse response;
     private final boolean limitHeaders;
+    private final String address;
+    private final Map<String, String> trace = new HashMap<>();
 
     /**
      * Makes a caller.
@@ -27,6 +35,8 @@ public final class ServletWebCaller implements WebCaller {
         this.request = Objects.requireNonNull(request, "request");
         this.response = response;
         this.limitHeaders = limitHeaders;
+        this.address = request.getRemoteAddr();
+        TRACE.forEach(name -> trace.put(name, request.getHeader(name)));
     }
 
     /**
@@ -48,7 +58,7 @@ public final class ServletWebCaller implements WebCaller {
 
     @Override
     public Optional<String> getAddress() {
-        return Optional.ofNullable(request.getRemoteAddr()).filter(address -> !address.isEmpty());
+        return Optional.ofNullable(address).filter(text -> !text.isEmpty());
     }
 
     @Override
@@ -58,7 +68,7 @@ public final class ServletWebCaller implements WebCaller {
 
     @Override
     public Optional<String> getHeader(String name) {
-        return Optional.ofNullable(request.getHeader(name));
+        return Optional.ofNullable(TRACE.contains(name) ? trace.get(name) : request.getHeader(name));
     }
 
     @Override
@@ -68,8 +78,12 @@ public final class ServletWebCaller implements WebCaller {
         }
         // Reactive results of one request may be limited at the same time, each on a thread of its own.
         synchronized (response) {
-            if (!response.isCommitted()) {
-                headers.forEach(response::setHeader);
+            try {
+                if (!response.isCommitted()) {
+                    headers.forEach(response::setHeader);
+                }
+            } catch (IllegalStateException ended) {
+                // The response has ended, and the server has taken it back.
             }
         }
     }

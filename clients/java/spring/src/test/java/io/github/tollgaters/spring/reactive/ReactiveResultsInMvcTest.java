@@ -8,6 +8,10 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.time.Duration;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.SpringBootConfiguration;
@@ -20,6 +24,7 @@ import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
 
 class ReactiveResultsInMvcTest {
+    private static final BlockingQueue<String> BACKGROUND = new LinkedBlockingQueue<>();
 
     @Test
     void areLimitedByTheRequestOfTheServlet() throws Exception {
@@ -40,6 +45,10 @@ class ReactiveResultsInMvcTest {
                 assertThat(denied.headers().firstValue("Retry-After")).isPresent();
                 assertThat(denied.body()).contains("Quota exceeded");
                 assertThat(get(url + "/header", "bob").statusCode()).isEqualTo(200);
+                assertThat(get(url + "/background", "alice").body()).isEqualTo("later");
+                assertThat(BACKGROUND.poll(20, TimeUnit.SECONDS)).isEqualTo("done");
+                assertThat(get(url + "/background", "alice").body()).isEqualTo("later");
+                assertThat(BACKGROUND.poll(20, TimeUnit.SECONDS)).contains("RateLimitExceededException");
             }
         }
     }
@@ -51,11 +60,33 @@ class ReactiveResultsInMvcTest {
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
-    @Import(Api.class)
+    @Import({Api.class, Work.class})
     static class App {}
+
+    public static class Work {
+        @RateLimit(name = "work", scope = "IP", quotas = "1/1h")
+        public Mono<String> work() {
+            return Mono.just("done");
+        }
+    }
 
     @RestController
     public static class Api {
+        private final Work work;
+
+        Api(Work work) {
+            this.work = work;
+        }
+
+        /** The work is subscribed to after the answer. */
+        @GetMapping("/background")
+        public String background() {
+            work.work()
+                    .delaySubscription(Duration.ofSeconds(1))
+                    .subscribe(BACKGROUND::add, error -> BACKGROUND.add(error.toString()));
+            return "later";
+        }
+
         @GetMapping("/address")
         @RateLimit(name = "address", scope = "IP", quotas = "1/1h")
         public Mono<String> address() {
