@@ -26,7 +26,7 @@ export function parseAddress(text: unknown, source: string): Address {
     if (new TextEncoder().encode(path).length > longestPath) throw wrong(`has a path of more than ${longestPath} bytes`);
     return { kind: "unix", path };
   }
-  if (!/^https?:\/\//i.test(text)) throw wrong("has another scheme");
+  if (!/^https?:\/\//i.test(text)) throw wrong("begins neither with http:// nor https:// nor unix:");
   if (text.includes("@")) throw wrong("has a user; give the token as `token`");
   if (!web.test(text)) throw wrong("has more than a scheme, a host and a port");
   let url;
