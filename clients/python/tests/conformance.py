@@ -88,6 +88,9 @@ class Driver:
             case "check" | "peek" | "wait" as do:
                 if do == "wait":
                     message["timeout"] = message.pop("timeout_ms") / 1000
+                # The client has no checks with limits of their own.
+                for name in ("quotas", "on_store_failure"):
+                    message.pop(name, None)
                 method = getattr(self._client, do)
                 return decision_fields(self._result(method(*_named(message), **message)))
             case do:

@@ -7,10 +7,14 @@ use super::request::SeenRequest;
 /// A field that a body may have, and its default value, which is left out.
 type BodyField = (&'static str, Option<u64>);
 
+/// Those of a check. The last three are for limits with the call.
+const CHECK: [BodyField; 5] =
+    [("attributes", None), ("cost", Some(1)), ("policy", None), ("quotas", None), ("on_store_failure", None)];
+
 /// The paths, and their fields.
 const OPERATIONS: [(&str, &[BodyField]); 6] = [
-    ("/v1/check", &[("attributes", None), ("cost", Some(1))]),
-    ("/v1/peek", &[("attributes", None), ("cost", Some(1))]),
+    ("/v1/check", &CHECK),
+    ("/v1/peek", &CHECK),
     (
         "/v1/reserve",
         &[("attributes", None), ("cost", Some(1)), ("units", Some(1)), ("expires_after", None), ("id", None)],
@@ -33,7 +37,7 @@ const OPERATIONS: [(&str, &[BodyField]); 6] = [
     ),
 ];
 
-/// Fields of `/v1/count` with texts as their default values.
+/// Fields with texts as their default values.
 const DEFAULT_TEXTS: [(&str, &str); 2] = [("operation", "add"), ("on_store_failure", "open")];
 
 /// Headers that no client sends. Libraries take the first as leave to repeat a request; the others belong to proxies.

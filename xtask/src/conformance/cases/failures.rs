@@ -14,7 +14,7 @@ pub(super) const CASES: &[ConformanceCase] = &[
     ConformanceCase {
         name: "open-and-closed",
         rules: &[16],
-        plays: "without an answer, calls are admitted, or denied as the client or the name says; a problem with a `reason` that is a verdict always denies, and is a plain failure of a count",
+        plays: "without an answer, calls are admitted, or denied as the client or the name says, or as a check with limits of its own says; a problem with a `reason` that is a verdict always denies, and is a plain failure of a count",
         play: open_and_closed,
     },
     ConformanceCase {
@@ -50,7 +50,37 @@ fn open_and_closed(stage: &mut Stage<'_>) -> CaseOutcome {
         stage.expect_failures(&json!({"unavailable": 6}))?;
     }
     expect_arrivals(&server, count)?;
-    verdicts(stage)
+    verdicts(stage)?;
+    own_limits(stage)
+}
+
+/// A check with limits of its own says itself what an outage means for it, if the client offers them.
+fn own_limits(stage: &mut Stage<'_>) -> CaseOutcome {
+    let server = ScriptedServer::on_tcp(None, |_, _| problem(503, "the store is away"))?;
+    for (setting, said, allowed) in [
+        ("open", json!("closed"), false),
+        ("closed", json!("open"), true),
+        ("open", Value::Null, true),
+        ("closed", Value::Null, false),
+    ] {
+        stage.start(&server, json!({"on_failure": setting}))?;
+        for operation in ["check", "peek"] {
+            let call = with(check(), json!({"do": operation, "quotas": ["5/1m"], "on_store_failure": said}));
+            let answer = stage.ask(&call)?;
+            let arrivals = server.arrivals()?;
+            let Some(sent) = arrivals.last().map(|arrival| &arrival.request.body) else { return Ok(()) };
+            if sent["quotas"].is_null() {
+                return Ok(());
+            }
+            let sent_word = sent["on_store_failure"].as_str().unwrap_or("open");
+            expect(sent_word == if allowed { "open" } else { "closed" }, || {
+                format!("{call} of a client that is {setting} sent {sent}")
+            })?;
+            expect_fields(&answer, &without_answer(allowed, "unavailable"))
+                .map_err(|difference| difference.within(&format!("{call} of a client that is {setting}")))?;
+        }
+    }
+    Ok(())
 }
 
 /// A problem with one of these reasons is a verdict; one with another reason is none.

@@ -185,9 +185,10 @@ fn count(stage: &mut Stage<'_>) -> CaseOutcome {
         "window": window, "source": "store",
     });
     let blocked = with(under_limit.clone(), json!({"blocked": true, "block_after_ms": 29_999}));
-    let shown = [&under_limit, &bare, &blocked].map(Value::clone);
+    let free = with(under_limit.clone(), json!({"blocked": false, "allowed": null, "retry_after_ms": null}));
+    let shown = [&under_limit, &bare, &blocked, &free].map(Value::clone);
     let place = |call: &Value| match (call["block"].is_null(), call["quotas"].is_null()) {
-        (false, _) => 2,
+        (false, _) => 2 + usize::from(call["operation"] == "reset"),
         (true, is_bare) => usize::from(is_bare),
     };
     let server =
@@ -215,7 +216,7 @@ fn count(stage: &mut Stage<'_>) -> CaseOutcome {
     let mut bodies = Vec::new();
     for (told, body) in calls {
         let answer = stage.ask(&with(told.clone(), json!({"do": "count"})))?;
-        let expected = [&under_limit, &bare, &blocked][place(&told)];
+        let expected = [&under_limit, &bare, &blocked, &free][place(&told)];
         let block_fields: &[&str] =
             if told["block"].is_null() { &[] } else { &["blocked", "block_after_ms"] };
         for name in

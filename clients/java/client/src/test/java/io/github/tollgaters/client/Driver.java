@@ -111,7 +111,7 @@ final class Driver {
             case "settle" -> settled(async ? current.settleAsync(cost(call)) : inThread(() -> current.settle(cost(call))));
             case "release" -> settled(async ? current.releaseAsync() : inThread(current::release));
             case "hold" -> inThread(() -> hold(call));
-            case "count" -> counted(async ? client.countAsync(count(call)) : inThread(() -> client.count(count(call))));
+            case "count" -> counted(call.has("block"), async ? client.countAsync(count(call)) : inThread(() -> client.count(count(call))));
             case "parallel" -> parallel(call);
             case "failures" -> now(client.failures());
             case "logs" -> now(Map.of("lines", List.copyOf(lines)));
@@ -165,7 +165,9 @@ final class Driver {
     private static CheckRequest check(Fields call) {
         CheckRequest request = CheckRequest.of(call.text("name"), call.attributes())
                 .trace(call.text("traceparent"), call.text("tracestate"));
-        return call.has("cost") ? request.cost(cost(call)) : request;
+        request = call.has("cost") ? request.cost(cost(call)) : request;
+        request = call.has("quotas") ? request.quotas(call.texts("quotas")) : request;
+        return call.has("on_store_failure") ? request.onStoreFailure(word(call.text("on_store_failure"))) : request;
     }
 
     private static ReservationRequest reservation(Fields call) {
@@ -257,7 +259,7 @@ final class Driver {
         return answer;
     }
 
-    private static CompletableFuture<Object> counted(CompletableFuture<Count> count) {
+    private static CompletableFuture<Object> counted(boolean hasBlock, CompletableFuture<Count> count) {
         return count.thenApply(answer -> {
             Map<String, Object> fields = new LinkedHashMap<>();
             answer.allowed().ifPresent(verdict -> fields.put("allowed", verdict));
@@ -269,8 +271,8 @@ final class Driver {
             if (answer.start().isPresent() && answer.end().isPresent()) {
                 fields.put("window", Map.of("start", answer.start().get().toEpochMilli(), "end", answer.end().get().toEpochMilli()));
             }
-            if (answer.blocked()) {
-                fields.put("blocked", true);
+            if (hasBlock) {
+                fields.put("blocked", answer.blocked());
             }
             putTime(fields, "block_after_ms", answer.blockAfter());
             fields.put("source", answer.source());
