@@ -10,8 +10,10 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
+import org.springframework.cloud.gateway.config.GatewayProperties;
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.RateLimiter;
+import org.springframework.cloud.gateway.route.RouteDefinitionLocator;
 import org.springframework.cloud.gateway.support.ConfigurationService;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Fallback;
@@ -45,6 +47,14 @@ public class TollgateGatewayAutoConfiguration {
             ConfigurationService configurationService) {
         RateLimitMetricsRecorder recorder = recorders.getIfAvailable(NoOpRateLimitMetricsRecorder::new);
         return new TollgateRateLimiter(limiter, properties, recorder, configurationService);
+    }
+
+    @Bean
+    RemovedArguments tollgateRemovedArguments(
+            ObjectProvider<TollgateRateLimiter> limiters,
+            ObjectProvider<RouteDefinitionLocator> routes,
+            ObjectProvider<GatewayProperties> gateway) {
+        return new RemovedArguments(limiters, routes, gateway);
     }
 
     @Bean

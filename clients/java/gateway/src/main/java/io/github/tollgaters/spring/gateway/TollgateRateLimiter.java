@@ -52,11 +52,12 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
     /** The prefix of the arguments of the filter: {@code tollgate.name}, for example. */
     public static final String CONFIGURATION_PROPERTY_NAME = "tollgate";
 
-    private static final String PREFIX = CONFIGURATION_PROPERTY_NAME + ".";
+    static final String PREFIX = CONFIGURATION_PROPERTY_NAME + ".";
     private static final Set<String> ARGUMENTS = Set.of("name", "cost", "quotas", "attribute");
     private static final Pattern UUID = Pattern.compile("\\p{XDigit}{8}(-\\p{XDigit}{4}){3}-\\p{XDigit}{12}");
 
     private final Map<String, Config> configurations = new Configurations();
+    private final Set<String> routesWithArguments = ConcurrentHashMap.newKeySet();
     private final RateLimiter limiter;
     private final TollgateProperties properties;
     private final RateLimitMetricsRecorder recorder;
@@ -113,7 +114,24 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
                         + "; known are " + new TreeSet<>(ARGUMENTS));
             }
         }
+        if (arguments.keySet().stream().anyMatch(argument -> argument.startsWith(PREFIX))) {
+            routesWithArguments.add(event.getRouteId());
+        }
         super.onApplicationEvent(new FilterArgsEvent(event.getSource(), event.getRouteId(), arguments));
+    }
+
+    /** Returns the configurations that do not come from routes in Java. */
+    Map<String, Config> configurationsOfArguments() {
+        Map<String, Config> found = new TreeMap<>(configurations);
+        found.keySet().retainAll(routesWithArguments);
+        return found;
+    }
+
+    /** Removes a configuration unless it has been replaced. */
+    void forget(String routeId, Config config) {
+        if (configurations.remove(routeId, config)) {
+            routesWithArguments.remove(routeId);
+        }
     }
 
     @Override
