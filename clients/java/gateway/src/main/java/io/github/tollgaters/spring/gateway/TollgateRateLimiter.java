@@ -6,6 +6,7 @@ import io.github.tollgaters.spring.core.RateLimitCall;
 import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.exception.RateLimiterBackendException;
 import io.github.tollgaters.spring.key.KeyAttributes;
+import io.github.tollgaters.spring.metrics.GuardedMetricsRecorder;
 import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.model.RateLimitDecision;
 import io.github.tollgaters.spring.model.RateLimitPolicy;
@@ -78,7 +79,7 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
         super(Config.class, CONFIGURATION_PROPERTY_NAME, configurationService);
         this.limiter = limiter;
         this.properties = properties;
-        this.recorder = recorder;
+        this.recorder = new GuardedMetricsRecorder(recorder);
     }
 
     /** Refuses what cannot work, from properties as well as from routes in Java. */

@@ -10,6 +10,7 @@ import io.github.tollgaters.spring.exception.RateLimitExceededException;
 import io.github.tollgaters.spring.key.DefaultRateLimitKeyResolver;
 import io.github.tollgaters.spring.key.KeyAttributes;
 import io.github.tollgaters.spring.key.RateLimitKeyResolver;
+import io.github.tollgaters.spring.metrics.GuardedMetricsRecorder;
 import io.github.tollgaters.spring.metrics.NoOpRateLimitMetricsRecorder;
 import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.model.RateLimitDecision;
@@ -99,7 +100,7 @@ public final class DefaultRateLimitEnforcer implements RateLimitEnforcer {
         this.rateLimiter = Objects.requireNonNull(rateLimiter, "rateLimiter");
         this.policyProvider = Objects.requireNonNull(policyProvider, "policyProvider");
         this.keyResolvers = Objects.requireNonNull(keyResolvers, "keyResolvers");
-        this.metrics = Objects.requireNonNull(metricsRecorder, "metricsRecorder");
+        this.metrics = new GuardedMetricsRecorder(metricsRecorder);
         this.switches = Objects.requireNonNull(switches, "switches");
         this.beans = beans;
     }

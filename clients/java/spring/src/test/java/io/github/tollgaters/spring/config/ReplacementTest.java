@@ -219,6 +219,14 @@ class ReplacementTest {
                         .hasMessageContaining("does not implement evaluate(RateLimitCall)"));
     }
 
+    @Test
+    void a_recorder_that_fails_takes_no_decision_down() {
+        runner.withBean(RateLimiter.class, () -> (key, policy) -> admitted())
+                .withBean(RateLimitMetricsRecorder.class, Broken::new)
+                .withBean(Shop.class)
+                .run(context -> assertThat(context.getBean(Shop.class).search("a")).isEqualTo("found"));
+    }
+
     private static RateLimitDecision admitted() {
         return new RateLimitDecision(true, 0, null, null);
     }
@@ -248,6 +256,18 @@ class ReplacementTest {
         }
     }
 
+    static final class Broken implements RateLimitMetricsRecorder {
+        @Override
+        public void recordDecision(String name, RateLimitPolicy policy, RateLimitDecision decision, Duration latency) {
+            throw new IllegalStateException("metrics are broken");
+        }
+
+        @Override
+        public void recordError(String name, RateLimitPolicy policy, Duration latency, Throwable error) {
+            throw new IllegalStateException("metrics are broken");
+        }
+    }
+
     public static class Shop {
         @RateLimit(name = "search", limit = 5, duration = 1, key = "#{#id}")
         public String search(String id) {
@@ -256,12 +276,12 @@ class ReplacementTest {
     }
 
     static class Named {
-        @RateLimit("search")
+        @RateLimit(name = "search", scope = "GLOBAL")
         public void search() {}
     }
 
     static class Costly {
-        @RateLimit(name = "search", cost = "2")
+        @RateLimit(name = "search", scope = "GLOBAL", cost = "2")
         public void search() {}
     }
 
