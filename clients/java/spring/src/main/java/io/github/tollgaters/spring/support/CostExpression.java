@@ -8,7 +8,7 @@ import org.springframework.expression.BeanResolver;
 /** The cost of a call: a number, or an expression that returns one. */
 public final class CostExpression {
 
-    private static final BigInteger MOST = BigInteger.valueOf(Long.MAX_VALUE);
+    private static final BigInteger MOST = BigInteger.valueOf((1L << 32) - 1);
 
     private final String place;
     private final long fixed;
@@ -23,7 +23,7 @@ public final class CostExpression {
     /**
      * Parses a cost.
      *
-     * @param text a number of 0 or more, or an expression in <code>#{...}</code>
+     * @param text a number from 0 to 2^32-1, or an expression in <code>#{...}</code>
      * @param method the method whose arguments the text names
      * @param targetClass the class of the bean
      * @return the cost
@@ -38,9 +38,9 @@ public final class CostExpression {
             }
             return new CostExpression(expression.place(), 0, expression);
         }
-        if (!text.trim().matches("[0-9]{1,18}")) {
+        if (!text.trim().matches("[0-9]{1,18}") || Long.parseLong(text.trim()) > MOST.longValueExact()) {
             throw new IllegalArgumentException(
-                    expression.place() + " = \"" + text + "\": a cost is a whole number of 0 or more");
+                    expression.place() + " = \"" + text + "\": a cost is a whole number from 0 to " + MOST);
         }
         return new CostExpression(expression.place(), Long.parseLong(text.trim()), null);
     }
@@ -51,7 +51,7 @@ public final class CostExpression {
      * @param context the call
      * @param beans where beans are found, or null
      * @return the units
-     * @throws IllegalStateException if the expression fails, or returns no whole number of 0 or more
+     * @throws IllegalStateException if the expression fails, or returns no whole number from 0 to 2^32-1
      */
     public long valueOf(RateLimitContext context, BeanResolver beans) {
         if (expression == null) {
@@ -71,7 +71,7 @@ public final class CostExpression {
             throw new IllegalStateException(place + ": the expression returned " + type + ", and no whole number");
         }
         if (number.signum() < 0 || number.compareTo(MOST) > 0) {
-            throw new IllegalStateException(place + ": the expression returned " + number + ", not 0 or more");
+            throw new IllegalStateException(place + ": the expression returned " + number + ", not 0 to " + MOST);
         }
         return number.longValue();
     }

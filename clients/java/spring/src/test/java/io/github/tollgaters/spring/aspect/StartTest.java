@@ -61,6 +61,7 @@ class StartTest {
                 Arguments.of(NoExpression.class, "key = \"#{#id\""),
                 Arguments.of(NoSuchArgument.class, "#user: the method has no parameter of that name; it has [id]"),
                 Arguments.of(WrongCost.class, "cost = \"-1\""),
+                Arguments.of(CostTooHigh.class, "a cost is a whole number from 0 to 4294967295"),
                 Arguments.of(MixedCost.class, "a cost is a number, or one expression"),
                 Arguments.of(NoBracesOfCost.class, "written in braces: \"#{#id}\""),
                 Arguments.of(KeyTwice.class, "give a key or a keyResolver, not both"),
@@ -473,5 +474,10 @@ class StartTest {
         public ParallelFlux<String> search() {
             return null;
         }
+    }
+
+    static class CostTooHigh {
+        @RateLimit(name = "search", cost = "4294967296")
+        public void search() {}
     }
 }
