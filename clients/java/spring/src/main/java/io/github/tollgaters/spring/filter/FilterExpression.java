@@ -1,11 +1,11 @@
 package io.github.tollgaters.spring.filter;
 
 import io.github.tollgaters.spring.config.InvalidPropertyException;
+import io.github.tollgaters.spring.support.ExpressionFailure;
 import io.github.tollgaters.spring.support.PlainKeys;
 import java.util.List;
 import java.util.regex.Pattern;
 import org.springframework.expression.EvaluationContext;
-import org.springframework.expression.EvaluationException;
 import org.springframework.expression.Expression;
 import org.springframework.expression.ParseException;
 import org.springframework.expression.common.CompositeStringExpression;
@@ -95,8 +95,10 @@ final class FilterExpression {
         Object value;
         try {
             value = part.getValue(context);
-        } catch (EvaluationException error) {
-            throw new FilterException(property, "failed in #{" + part.getExpressionString() + "}", error);
+        } catch (RuntimeException error) {
+            // Spring throws what a method throws as it is.
+            String problem = "failed in #{" + part.getExpressionString() + "}";
+            throw new FilterException(property, problem, ExpressionFailure.of(property + " " + problem, error));
         }
         if (value == null) {
             throw new FilterException(property, "has no value in #{" + part.getExpressionString()

@@ -12,7 +12,6 @@ import org.springframework.context.expression.MethodBasedEvaluationContext;
 import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.ParameterNameDiscoverer;
 import org.springframework.expression.BeanResolver;
-import org.springframework.expression.EvaluationException;
 import org.springframework.expression.Expression;
 import org.springframework.expression.ParseException;
 import org.springframework.expression.common.CompositeStringExpression;
@@ -179,8 +178,9 @@ public final class AnnotationExpression {
         for (Expression part : parts) {
             try {
                 values.add(part.getValue(evaluation));
-            } catch (EvaluationException | IllegalStateException e) {
-                throw new IllegalStateException(place + ": the expression failed", e);
+            } catch (RuntimeException e) {
+                // Spring throws what a method throws as it is.
+                throw ExpressionFailure.of(place + ": the expression failed", e);
             }
         }
         return values;

@@ -8,6 +8,8 @@ import io.github.tollgaters.spring.support.AnnotationExpression;
 import io.github.tollgaters.spring.support.CostExpression;
 import io.github.tollgaters.spring.support.DefaultRateLimitContext;
 import io.github.tollgaters.spring.web.WebCaller;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.lang.reflect.Method;
 import java.net.InetAddress;
 import java.security.Principal;
@@ -209,7 +211,7 @@ class KeyTest {
         assertThat(cost("3", "x")).isEqualTo(3);
         assertThat(cost("#{#id.length()}", "four")).isEqualTo(4);
         assertThat(cost("#{0}", "x")).isZero();
-        for (String wrong : List.of("#{-1}", "#{1.5}", "#{'3'}", "#{null}")) {
+        for (String wrong : List.of("#{-1}", "#{4294967296L}", "#{1.5}", "#{'3'}", "#{null}")) {
             assertThatThrownBy(() -> cost(wrong, "x"))
                     .isInstanceOf(IllegalStateException.class)
                     .hasMessageContaining("Shop#namedMap(Object): cost: the expression returned");
@@ -227,7 +229,28 @@ class KeyTest {
         AnnotationExpression expression =
                 AnnotationExpression.parse("key", "#{#id.length()}", context.getMethod(), Shop.class);
         assertThatThrownBy(() -> expression.values(context, null))
-                .hasMessage("@RateLimit of " + SHOP + "namedMap(Object): key: the expression failed");
+                .hasMessage("@RateLimit of " + SHOP + "namedMap(Object): key: the expression failed: EL1011E: Method call: "
+                        + "Attempted to call method length() on null context object");
+    }
+
+    @Test
+    void an_error_of_a_called_method_names_the_place_and_no_value() {
+        DefaultRateLimitContext context = call("ofIndex", Optional.empty(), "secret");
+        for (String text : List.of("#{T(Integer).parseInt(#first)}", "#{new java.net.URI(#first + ' :')}", "#{#first + 1 - #first}")) {
+            AnnotationExpression expression =
+                    AnnotationExpression.parse("key", text, context.getMethod(), Shop.class);
+            assertThatThrownBy(() -> expression.values(context, null))
+                    .isInstanceOf(IllegalStateException.class)
+                    .hasMessageStartingWith("@RateLimit of " + SHOP + "ofIndex(String): key: the expression failed: ")
+                    .hasStackTraceContaining("Exception")
+                    .satisfies(error -> assertThat(stackOf(error)).doesNotContain("secret"));
+        }
+    }
+
+    private static String stackOf(Throwable error) {
+        StringWriter stack = new StringWriter();
+        error.printStackTrace(new PrintWriter(stack));
+        return stack.toString();
     }
 
     private record Id(Object value) {}
