@@ -53,10 +53,7 @@ export class TollgateThrottlerStorage implements ThrottlerStorage {
     const counter = block === 0 ? { window } : { quotas: [`${quotaLimit(limit)}/${window}`], block: `${block}ms` };
     const count = await this.#tollgate.count(this.#name, attributes, { ...counter, onStoreFailure: this.#onFailure });
     const { blocked: isBlocked = false, blockAfterMs = 0 } = count;
-    if (count.used === undefined && !isBlocked && this.#onFailure === "closed") {
-      // The signature of http-errors, which Nest answers with its status.
-      throw Object.assign(new Error("limits cannot be checked now"), { status: 503, statusCode: 503, expose: true });
-    }
+    if (count.used === undefined && !isBlocked && this.#onFailure === "closed") throw await unavailable();
     const totalHits = count.used ?? 1;
     const timeToExpire = seconds(count.resetAfterMs ?? ttl);
     if (block === 0) {
@@ -64,6 +61,18 @@ export class TollgateThrottlerStorage implements ThrottlerStorage {
       return { totalHits, timeToExpire, isBlocked: isAbove, timeToBlockExpire: isAbove ? timeToExpire : 0 };
     }
     return { totalHits, timeToExpire, isBlocked, timeToBlockExpire: isBlocked ? seconds(blockAfterMs) : 0 };
+  }
+}
+
+/** Returns the error of a closed storage. Nest logs each error that is not its own, with a stack. */
+async function unavailable(): Promise<Error> {
+  const message = "limits cannot be checked now";
+  try {
+    const { HttpException } = await import("@nestjs/common");
+    return new HttpException({ statusCode: 503, message }, 503);
+  } catch {
+    // Where Nest cannot be loaded from here, its answer is the same: this is the signature of http-errors.
+    return Object.assign(new Error(message), { status: 503, statusCode: 503, expose: true });
   }
 }
 

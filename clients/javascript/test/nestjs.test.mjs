@@ -9,7 +9,7 @@ import { ThrottlerStorageService } from "@nestjs/throttler";
 import { Tollgate } from "tollgate-client";
 import { TollgateThrottlerStorage } from "tollgate-client/nestjs";
 import { FakeTollgate } from "tollgate-client/testing";
-import { app, redis, service } from "./servers.mjs";
+import { app, freePort, keptLines, redis, service } from "./servers.mjs";
 
 const args = ["--limit", "5/1m", "--caller-quotas"];
 
@@ -43,7 +43,17 @@ test("a Nest app that is closed answers 503 without the service", async (t) => {
   const { url: base } = await app(t, "nestjs.mjs", { TOLLGATE_URL: url, TIMEOUT: "10000", ON_FAILURE: "closed" });
   assert.equal((await fetch(`${base}/search`)).status, 200);
   child.kill("SIGKILL");
-  assert.equal((await fetch(`${base}/search`)).status, 503);
+  const denial = await fetch(`${base}/search`);
+  assert.equal(denial.status, 503);
+  assert.deepEqual(await denial.json(), { statusCode: 503, message: "limits cannot be checked now" });
+});
+
+test("the error of a closed storage is one of Nest, which would log each other one with a stack", async () => {
+  const { HttpException } = await import("@nestjs/common");
+  const tollgate = new Tollgate({ url: `http://127.0.0.1:${await freePort()}`, logger: keptLines() });
+  const storage = new TollgateThrottlerStorage(tollgate, { name: "nest", onFailure: "closed" });
+  await assert.rejects(storage.increment("key", 60_000, 5, 0, "default"), (error) => error instanceof HttpException && error.getStatus() === 503);
+  tollgate.close();
 });
 
 /** What the storage of @nestjs/throttler itself promises, with times in milliseconds. */
