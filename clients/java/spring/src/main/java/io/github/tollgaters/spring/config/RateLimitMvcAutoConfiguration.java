@@ -1,6 +1,7 @@
 package io.github.tollgaters.spring.config;
 
 import io.github.tollgaters.spring.exception.RateLimitExceptionHandler;
+import io.github.tollgaters.spring.exception.SingleAnswer;
 import io.github.tollgaters.spring.web.RateLimitExceptionResolver;
 import io.github.tollgaters.spring.web.ServletWebCaller;
 import io.github.tollgaters.spring.web.WebCallerSource;
@@ -9,6 +10,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication.Type;
+import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.web.servlet.DispatcherServlet;
 
@@ -46,6 +48,20 @@ public class RateLimitMvcAutoConfiguration {
                 properties.problem(),
                 properties.includeHttpHeaders(),
                 () -> ServletWebCaller.current(properties.includeHttpHeaders()));
+    }
+
+    /** Keeps the answer to denials, if the app answers only outages. */
+    @Bean
+    @ConditionalOnMissingBean
+    SingleAnswer.OfDenials rateLimitDenialAnswer(RateLimitExceptionHandler handler, ApplicationContext context) {
+        return new SingleAnswer.OfDenials(handler, context);
+    }
+
+    /** Keeps the answer to outages, if the app answers only denials. */
+    @Bean
+    @ConditionalOnMissingBean
+    SingleAnswer.OfOutages rateLimitOutageAnswer(RateLimitExceptionHandler handler, ApplicationContext context) {
+        return new SingleAnswer.OfOutages(handler, context);
     }
 
     /**

@@ -2,6 +2,7 @@ package io.github.tollgaters.spring.config;
 
 import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.exception.RateLimitExceptionHandler;
+import io.github.tollgaters.spring.exception.SingleAnswer;
 import io.github.tollgaters.spring.filter.ReactiveUrlFilter;
 import io.github.tollgaters.spring.filter.UrlFilters;
 import io.github.tollgaters.spring.metrics.NoOpRateLimitMetricsRecorder;
@@ -20,6 +21,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication.Type;
+import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.web.reactive.DispatcherHandler;
@@ -62,6 +64,20 @@ public class TollgateReactiveAutoConfiguration {
         RateLimitExceptionHandler rateLimitExceptionHandler(TollgateProperties properties) {
             return new RateLimitExceptionHandler(
                     properties.problem(), properties.includeHttpHeaders(), Optional::empty);
+        }
+
+        /** Keeps the answer to denials, if the app answers only outages. */
+        @Bean
+        @ConditionalOnMissingBean
+        SingleAnswer.OfDenials rateLimitDenialAnswer(RateLimitExceptionHandler handler, ApplicationContext context) {
+            return new SingleAnswer.OfDenials(handler, context);
+        }
+
+        /** Keeps the answer to outages, if the app answers only denials. */
+        @Bean
+        @ConditionalOnMissingBean
+        SingleAnswer.OfOutages rateLimitOutageAnswer(RateLimitExceptionHandler handler, ApplicationContext context) {
+            return new SingleAnswer.OfOutages(handler, context);
         }
 
         /** Answers denied requests that no advice is for. */

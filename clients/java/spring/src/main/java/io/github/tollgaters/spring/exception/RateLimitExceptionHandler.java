@@ -22,6 +22,7 @@ import org.springframework.http.HttpHeaders;
 import org.springframework.http.MediaType;
 import org.springframework.http.ProblemDetail;
 import org.springframework.http.ResponseEntity;
+import org.springframework.util.ReflectionUtils.MethodFilter;
 import org.springframework.web.bind.annotation.ControllerAdvice;
 import org.springframework.web.bind.annotation.ExceptionHandler;
 import org.springframework.web.bind.annotation.RestControllerAdvice;
@@ -120,7 +121,8 @@ public class RateLimitExceptionHandler implements Ordered, ApplicationContextAwa
     }
 
     /**
-     * Returns the last place if an advice of the app names one of the exceptions, else the first.
+     * Returns the last place if an advice of the app names one of the exceptions, else the first. Of two exceptions, the
+     * other one is then answered by a {@link SingleAnswer}.
      *
      * @return the place
      */
@@ -130,25 +132,31 @@ public class RateLimitExceptionHandler implements Ordered, ApplicationContextAwa
     }
 
     private boolean isNamedByAnotherAdvice() {
+        return isNamed(context, RateLimitExceededException.class)
+                || isNamed(context, RateLimiterBackendException.class);
+    }
+
+    /** Says whether an advice of the app names an exception. */
+    static boolean isNamed(ApplicationContext context, Class<? extends Exception> exception) {
         for (String bean : context.getBeanNamesForAnnotation(ControllerAdvice.class)) {
             Class<?> type = context.getType(bean);
             if (type != null
                     && !RateLimitExceptionHandler.class.isAssignableFrom(type)
-                    && !MethodIntrospector.selectMethods(type, RateLimitExceptionHandler::namesOurs).isEmpty()) {
+                    && !SingleAnswer.class.isAssignableFrom(type)
+                    && !MethodIntrospector.selectMethods(type, (MethodFilter) method -> names(method, exception))
+                            .isEmpty()) {
                 return true;
             }
         }
         return false;
     }
 
-    private static boolean namesOurs(Method method) {
+    private static boolean names(Method method, Class<? extends Exception> exception) {
         ExceptionHandler handler = AnnotatedElementUtils.findMergedAnnotation(method, ExceptionHandler.class);
         if (handler == null) {
             return false;
         }
         Class<?>[] named = handler.value().length > 0 ? handler.value() : method.getParameterTypes();
-        return Arrays.stream(named)
-                .anyMatch(type ->
-                        type == RateLimitExceededException.class || type == RateLimiterBackendException.class);
+        return Arrays.asList(named).contains(exception);
     }
 }

@@ -241,6 +241,16 @@ class AnswerTest {
     }
 
     @Test
+    void an_advice_that_names_denials_leaves_the_answer_to_outages() {
+        Servers.Service other = SERVERS.service("--limit", "5/1m");
+        try (App both = new App(WithBothAdvices.class, other.url(), "tollgate.closed-names=login")) {
+            other.kill();
+            assertEquals(503, both.status("/login"));
+            assertEquals("general", both.get("/broken").body());
+        }
+    }
+
+    @Test
     void limits_are_switched_off_by_name_and_in_all() {
         try (App one = new App(Shop.class, service, "tollgate.policies.switched.enabled=false");
                 App all = new App(Shop.class, service, "tollgate.enabled=false")) {
@@ -271,6 +281,9 @@ class AnswerTest {
 
     @Import(GeneralAdvice.class)
     static class WithGeneralAdvice extends Shop {}
+
+    @Import({OwnAdvice.class, GeneralAdvice.class})
+    static class WithBothAdvices extends Shop {}
 
     @ControllerAdvice
     static class OwnAdvice {
