@@ -16,13 +16,13 @@ const SHORT: Duration = Duration::from_millis(700);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// A key that is blocked if it exceeds its quota.
-struct Blocked<'a, S> {
+struct BlockedKey<'a, S> {
     subject: &'a S,
     quota: BlockQuota,
     key: Key<'static>,
 }
 
-impl<'a, S: StoreUnderTest> Blocked<'a, S> {
+impl<'a, S: StoreUnderTest> BlockedKey<'a, S> {
     fn new(subject: &'a S, quota: &PolicyQuota, length: Duration, key: &'static str) -> Self {
         let quota = BlockQuota::new(quota.clone(), length).expect("a quota of fixed windows");
         Self { subject, quota, key: Key::from(key) }
@@ -56,7 +56,7 @@ impl<'a, S: StoreUnderTest> Blocked<'a, S> {
 pub async fn a_block_begins_with_the_charge_that_exceeds_the_limit<S: StoreUnderTest>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = anchored("3/1h", anchor);
-        let alice = Blocked::new(subject, &quota, LONG, "alice");
+        let alice = BlockedKey::new(subject, &quota, LONG, "alice");
         for cost in [2, 1] {
             let [counter, block] = alice.charges(cost).await;
             assert_eq!((counter.units(), block.used()), (cost, 0), "{anchor:?}: {counter:?} {block:?}");
@@ -74,7 +74,7 @@ pub async fn a_block_begins_with_the_charge_that_exceeds_the_limit<S: StoreUnder
 /// Rule 6: a charge of nothing begins no block, and limit 0 blocks with the first unit.
 pub async fn a_charge_of_nothing_begins_no_block<S: StoreUnderTest>(subject: &S) {
     let quota = quota("0/1h");
-    let alice = Blocked::new(subject, &quota, LONG, "alice");
+    let alice = BlockedKey::new(subject, &quota, LONG, "alice");
     assert!(alice.is_blocked(0).await.is_none());
     assert_eq!(alice.exceeds().await.used(), 1);
     assert!(alice.is_blocked(0).await.is_some());
@@ -83,10 +83,10 @@ pub async fn a_charge_of_nothing_begins_no_block<S: StoreUnderTest>(subject: &S)
 /// Rule 6: while a key is blocked, it counts nothing, and no charge prolongs its block.
 pub async fn a_charge_prolongs_no_block<S: StoreUnderTest>(subject: &S) {
     let quota = quota("2/1h");
-    let alice = Blocked::new(subject, &quota, LONG, "alice");
+    let alice = BlockedKey::new(subject, &quota, LONG, "alice");
     let begun = alice.exceeds().await;
     // A longer length does not either.
-    let longer = Blocked::new(subject, &quota, 2 * LONG, "alice");
+    let longer = BlockedKey::new(subject, &quota, 2 * LONG, "alice");
     for (caller, cost) in [(&alice, 1), (&alice, 0), (&longer, 1), (&alice, u32::MAX)] {
         subject.reach(begun.now() + MILLISECOND).await;
         let block = caller.is_blocked(cost).await.expect("it lives for minutes");
@@ -97,7 +97,7 @@ pub async fn a_charge_prolongs_no_block<S: StoreUnderTest>(subject: &S) {
 /// Rule 6: a block lives for exactly its length, and then the key is counted from 0 again.
 pub async fn a_block_ends_to_the_millisecond<S: StoreUnderTest>(subject: &S) {
     let quota = quota("2/1h");
-    let alice = Blocked::new(subject, &quota, SHORT, "alice");
+    let alice = BlockedKey::new(subject, &quota, SHORT, "alice");
     let end = alice.exceeds().await.reset_at();
     subject.reach(end - MILLISECOND).await;
     let [_, last] = alice.charges(0).await;
@@ -113,11 +113,11 @@ pub async fn a_block_ends_to_the_millisecond<S: StoreUnderTest>(subject: &S) {
 /// so.
 pub async fn a_shorter_length_ends_a_block_earlier<S: StoreUnderTest>(subject: &S) {
     let quota = quota("2/1h");
-    let alice = Blocked::new(subject, &quota, LONG, "alice");
+    let alice = BlockedKey::new(subject, &quota, LONG, "alice");
     let mut end = alice.exceeds().await.reset_at();
     // Less than a second shorter, unless the machine stalls, and more.
     for shorter in [LONG - SHORT, Duration::from_mins(1)] {
-        let other = Blocked::new(subject, &quota, shorter, "alice");
+        let other = BlockedKey::new(subject, &quota, shorter, "alice");
         let looked = other.is_blocked(0).await.expect("it lives for minutes");
         assert_eq!(looked.reset_at(), end.min(looked.now() + shorter));
         let unchanged = alice.is_blocked(0).await.expect("it lives for minutes");
@@ -133,10 +133,10 @@ pub async fn a_shorter_length_ends_a_block_earlier<S: StoreUnderTest>(subject: &
 /// Rule 6: a block belongs to its policy, key and windows alone.
 pub async fn a_block_touches_no_other_key<S: StoreUnderTest>(subject: &S) {
     let (hour, day) = (quota("2/1h"), quota("2/1d"));
-    Blocked::new(subject, &hour, LONG, "alice").exceeds().await;
+    BlockedKey::new(subject, &hour, LONG, "alice").exceeds().await;
     let elsewhere = PolicyQuota::new("elsewhere", hour.quota().clone());
     for (quota, key) in [(&hour, "bob"), (&day, "alice"), (&elsewhere, "alice")] {
-        let other = Blocked::new(subject, quota, LONG, key);
+        let other = BlockedKey::new(subject, quota, LONG, key);
         let [counter, block] = other.charges(2).await;
         assert_eq!((counter.used(), block.used()), (2, 0), "{key} under {quota:?}");
     }
@@ -145,7 +145,7 @@ pub async fn a_block_touches_no_other_key<S: StoreUnderTest>(subject: &S) {
 /// Rule 6: steps without a block neither know of it nor end it.
 pub async fn steps_without_a_block_do_not_know_of_it<S: StoreUnderTest>(subject: &S) {
     let quota = quota("2/1h");
-    let alice = Blocked::new(subject, &quota, LONG, "alice");
+    let alice = BlockedKey::new(subject, &quota, LONG, "alice");
     let begun = alice.exceeds().await;
     let plain = CounterUnderTest::new(subject, &quota, "alice");
     assert_eq!(plain.used().await, 0);
@@ -161,7 +161,7 @@ pub async fn steps_without_a_block_do_not_know_of_it<S: StoreUnderTest>(subject:
 /// Rule 6: a block is reset as a counter of its own.
 pub async fn a_reset_ends_a_block<S: StoreUnderTest>(subject: &S) {
     let quota = quota("2/1h");
-    let alice = Blocked::new(subject, &quota, LONG, "alice");
+    let alice = BlockedKey::new(subject, &quota, LONG, "alice");
     alice.exceeds().await;
     let block = Counter::new(alice.quota.block(), &alice.key);
     subject.store().reset(&block).await.expect("the store answers");
