@@ -38,13 +38,17 @@ final class RateLimitDefinitions {
     /**
      * Returns the limit of a method, or nothing if it has none, or if it is switched off.
      *
-     * @throws IllegalArgumentException if the annotation cannot work
+     * @throws InvalidRateLimitException if the annotation cannot work
      */
     Optional<RateLimitDefinition> find(Method method, Class<?> targetClass) {
         MethodClassKey key = new MethodClassKey(method, targetClass);
         Optional<RateLimitDefinition> known = cache.get(key);
         if (known == null) {
-            known = resolve(method, ClassUtils.getUserClass(targetClass));
+            try {
+                known = resolve(method, ClassUtils.getUserClass(targetClass));
+            } catch (IllegalArgumentException wrong) {
+                throw new InvalidRateLimitException(wrong.getMessage(), wrong);
+            }
             cache.put(key, known);
         }
         return known;

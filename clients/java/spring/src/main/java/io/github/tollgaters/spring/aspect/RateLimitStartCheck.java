@@ -166,7 +166,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton, Li
                 });
             }
         } catch (IllegalArgumentException | IllegalStateException e) {
-            throw new IllegalStateException("bean '" + bean + "': " + e.getMessage(), e);
+            throw new InvalidRateLimitException("bean '" + bean + "': " + e.getMessage(), e);
         }
     }
 

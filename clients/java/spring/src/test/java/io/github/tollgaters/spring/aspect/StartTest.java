@@ -3,6 +3,7 @@ package io.github.tollgaters.spring.aspect;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.tollgaters.spring.annotation.RateLimit;
+import io.github.tollgaters.spring.config.InvalidRateLimitFailureAnalyzer;
 import io.github.tollgaters.spring.config.RateLimitAutoConfiguration;
 import io.github.tollgaters.spring.config.TollgateAutoConfiguration;
 import io.github.tollgaters.spring.config.TollgateReactiveAutoConfiguration;
@@ -26,6 +27,7 @@ import org.springframework.aop.framework.ProxyFactoryBean;
 import org.springframework.beans.factory.FactoryBean;
 import org.springframework.beans.factory.config.BeanPostProcessor;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
@@ -100,6 +102,9 @@ class StartTest {
                     assertThat(all).contains("'shop'").contains(message);
                     if (bean != FinalClass.class) {
                         assertThat(all).contains(bean.getName() + "#");
+                        FailureAnalysis analysis =
+                                new InvalidRateLimitFailureAnalyzer().analyze(context.getStartupFailure());
+                        assertThat(analysis.getDescription()).contains(bean.getName() + "#").contains(message);
                     }
                 });
     }
