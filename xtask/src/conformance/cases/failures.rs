@@ -57,27 +57,34 @@ fn open_and_closed(stage: &mut Stage<'_>) -> CaseOutcome {
 /// A check with limits of its own says itself what an outage means for it, if the client offers them.
 fn own_limits(stage: &mut Stage<'_>) -> CaseOutcome {
     let server = ScriptedServer::on_tcp(None, |_, _| problem(503, "the store is away"))?;
-    for (setting, said, allowed) in [
-        ("open", json!("closed"), false),
-        ("closed", json!("open"), true),
-        ("open", Value::Null, true),
-        ("closed", Value::Null, false),
+    for (settings, said, allowed) in [
+        (json!({"on_failure": "open"}), json!("closed"), false),
+        (json!({"on_failure": "closed"}), json!("open"), true),
+        (json!({"on_failure": "open"}), Value::Null, true),
+        (json!({"on_failure": "closed"}), Value::Null, false),
+        (json!({"closed": ["search"]}), Value::Null, false),
+        (json!({"closed": ["login"]}), Value::Null, true),
     ] {
-        stage.start(&server, json!({"on_failure": setting}))?;
+        stage.start(&server, settings.clone())?;
+        // The name is that of the counters, and no attribute.
+        let mut body = json!({"policy": "search", "attributes": {"user": "alice"}, "quotas": ["5/1m"]});
+        if !allowed {
+            body["on_store_failure"] = json!("closed");
+        }
         for operation in ["check", "peek"] {
             let call = with(check(), json!({"do": operation, "quotas": ["5/1m"], "on_store_failure": said}));
             let answer = stage.ask(&call)?;
             let arrivals = server.arrivals()?;
-            let Some(sent) = arrivals.last().map(|arrival| &arrival.request.body) else { return Ok(()) };
+            let Some(sent) = arrivals.last().map(|arrival| &arrival.request.body) else {
+                return Err(Difference::wrong(format!("{call} sent nothing and answered {answer}")));
+            };
             if sent["quotas"].is_null() {
                 return Ok(());
             }
-            let sent_word = sent["on_store_failure"].as_str().unwrap_or("open");
-            expect(sent_word == if allowed { "open" } else { "closed" }, || {
-                format!("{call} of a client that is {setting} sent {sent}")
-            })?;
+            let part = || format!("{call} of a client with {settings}");
+            expect(*sent == body, || format!("{} sent {sent}, expected {body}", part()))?;
             expect_fields(&answer, &without_answer(allowed, "unavailable"))
-                .map_err(|difference| difference.within(&format!("{call} of a client that is {setting}")))?;
+                .map_err(|difference| difference.within(&part()))?;
         }
     }
     Ok(())
