@@ -10,6 +10,9 @@ use crate::{repository, system};
 
 pub(super) const FOLDER: &str = "clients/go";
 
+/// What a test leaves out unless it sees in its environment that all suites run.
+pub(super) const ONLY_WITH_ALL: &str = "the concurrent tests of ulule/limiter";
+
 pub(super) fn install_driver() -> Result<()> {
     system::GO_WITH_TOOLCHAINS
         .require()

@@ -46,11 +46,12 @@ pub(super) fn apps() -> Result<String> {
     class_path("tollgate-apps", &["classes"])
 }
 
-/// Compiles everything, and downloads what the tests need with each of the versions.
+/// Builds everything without tests, which downloads what these need with each of the versions. `dependency:resolve` and
+/// `dependency:go-offline` would leave plugins out, or parts of them.
 pub(super) fn install_suite() -> Result<()> {
-    let resolve = maven("compile dependency:resolve")?;
-    resolve.clone().run()?;
-    newer().iter().try_for_each(|versions| resolve.clone().argument(SAME_CLASSES).arguments(versions).run())
+    let build = maven("package -DskipTests -Dmaven.javadoc.skip=true")?;
+    build.clone().run()?;
+    newer().iter().try_for_each(|versions| build.clone().argument(SAME_CLASSES).arguments(versions).run())
 }
 
 /// Builds and tests everything with the oldest versions. If all suites run, tests the same classes with newer ones.

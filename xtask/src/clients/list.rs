@@ -22,7 +22,7 @@ pub(super) const PACKAGES: [ClientPackage; 5] = [
         drivers: go::drivers,
         install_suite: go::install_suite,
         suite: go::suite,
-        only_with_all: None,
+        only_with_all: Some(go::ONLY_WITH_ALL),
     },
     ClientPackage {
         name: "javascript",
