@@ -8,7 +8,7 @@ use thiserror::Error;
 use tollgate::kind::Standing;
 use tollgate::{
     AnswerError, BlockCharge, BlockQuota, Charge, Clock, OnStoreFailure, Quota, QuotaError, QuotaState,
-    QuotaStates, Reason, Source, Step, StepDeadline, Store, StoreError,
+    QuotaStates, Reason, Source, Step, StepDeadline, Store, StoreError, WindowLength,
 };
 
 use super::decision::ChargedQuotas;
@@ -53,8 +53,8 @@ pub struct CountTerms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CountState {
-    /// The state. While the key is blocked, its window is that of the block, and its used units are those of the counter
-    /// when the block began.
+    /// The state. While the key is blocked, its used units are those of the counter when the block began, its window ends
+    /// with the block and has the length that the count names, and nothing is left, whatever its limit is.
     pub state: QuotaState,
     /// Whether the key is blocked, so that nothing is counted.
     pub is_blocked: bool,
@@ -127,10 +127,13 @@ impl CountTerms {
         &self.limits
     }
 
-    /// Returns whether it knows of [blocks](Self::with_block).
+    /// Returns how long its [block](Self::with_block) lasts, if it has one.
     #[must_use]
-    pub const fn has_block(&self) -> bool {
-        self.block.is_some()
+    pub fn block_length(&self) -> Option<Duration> {
+        match self.block.as_ref()?.block().quota().window() {
+            WindowLength::Fixed(length) => Some(length),
+            _ => None,
+        }
     }
 }
 

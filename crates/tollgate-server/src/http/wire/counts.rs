@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
-use tollgate::{PolicyQuota, Quota, QuotaKind, QuotaState, QuotaStates, Source, WindowLength};
+use tollgate::{PolicyQuota, Quota, QuotaKind, QuotaStates, Source, WindowLength};
 use tollgate_policy::{Attributes, CountOperation, CountState, CountTerms, QuotaChanges};
 use tollgate_wire::body::{Algorithm, DecisionSource, QuotaText, WindowBody, millis};
 
@@ -149,9 +149,12 @@ pub(in crate::http) struct BlockLength(pub(in crate::http) Duration);
 impl<'de> Deserialize<'de> for BlockLength {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json::Text(text) = json::Text::deserialize(deserializer)?;
-        let quota = format!("1/{text}@first_hit").parse::<Quota>();
-        match quota.map(|quota| (quota.kind(), quota.window())) {
-            Ok((QuotaKind::Window, WindowLength::Fixed(length))) => Ok(Self(length)),
+        // Of what quotas can say of their windows, only a number with its unit.
+        let is_plain = text.starts_with(|first: char| first.is_ascii_digit())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let quota = is_plain.then(|| format!("1/{text}@first_hit").parse::<Quota>());
+        match quota.transpose().map(|quota| quota.map(|quota| (quota.kind(), quota.window()))) {
+            Ok(Some((QuotaKind::Window, WindowLength::Fixed(length)))) => Ok(Self(length)),
             _ => Err(D::Error::custom("expected a length of 1ms to 3653d, such as 30s")),
         }
     }
@@ -240,7 +243,7 @@ struct CountFigures<'a> {
     algorithm: Option<Algorithm>,
     /// Units that count now, or counted when the block began; may be above the limit.
     used: u64,
-    /// Units left; absent for a window without a limit.
+    /// Units left, and none while the key is blocked; absent for a window without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
     /// Milliseconds until nothing is used: for fixed windows, until the window ends.
@@ -248,7 +251,7 @@ struct CountFigures<'a> {
     /// Milliseconds to wait before the cost fits; absent if it is allowed or can never fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    /// The open window, or the time of the block; absent unless the quota counts in fixed windows.
+    /// The open window; absent while the key is blocked, and unless the quota counts in fixed windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowBody>,
 }
@@ -277,10 +280,10 @@ impl<'a> CountReply<'a> {
         let states: Vec<(&PolicyQuota, &CountState)> =
             counted.iter().map(|(_, quota, state)| (quota, state)).collect();
         let deciding = states.iter().map(|(_, counted)| counted.state).collect::<QuotaStates>().deciding();
-        let (quota, CountState { state, is_blocked, .. }) = states.get(deciding)?;
+        let (quota, counted @ CountState { state, is_blocked, .. }) = states.get(deciding)?;
         let asks_for_room = matches!(terms.operation(), CountOperation::Add(_) | CountOperation::Get(_));
         let allowed = (asks_for_room && form == CountForm::Quotas).then(|| state.has_room());
-        let figures = |quota: &'a PolicyQuota, state| CountFigures::new(quota, state, form);
+        let figures = |quota: &'a PolicyQuota, counted| CountFigures::new(quota, counted, form);
         let is_fallback = |counted: &CountState| counted.state.source() == Source::Fallback;
         let is_uncounted = states.iter().any(|(_, counted)| is_fallback(counted));
         Some(match is_uncounted && (state.has_room() || state.source() == Source::Fallback) {
@@ -296,15 +299,15 @@ impl<'a> CountReply<'a> {
             false => Self {
                 allowed,
                 policy: quota.policy(),
-                blocked: terms.has_block().then_some(*is_blocked),
+                blocked: terms.block_length().map(|_| *is_blocked),
                 block_after_ms: is_blocked.then(|| millis(state.reset_after())),
-                figures: Some(figures(quota, state)),
+                figures: Some(figures(quota, counted)),
                 source: state.source().into(),
                 quotas: match states.len() {
                     1 => Vec::new(),
                     _ => {
                         let counted = states.iter().filter(|(_, counted)| !is_fallback(counted));
-                        counted.map(|(quota, counted)| figures(quota, &counted.state)).collect()
+                        counted.map(|(quota, counted)| figures(quota, counted)).collect()
                     }
                 },
             },
@@ -313,7 +316,8 @@ impl<'a> CountReply<'a> {
 }
 
 impl<'a> CountFigures<'a> {
-    fn new(quota: &'a PolicyQuota, state: &QuotaState, form: CountForm) -> Self {
+    fn new(quota: &'a PolicyQuota, counted: &CountState, form: CountForm) -> Self {
+        let CountState { state, is_blocked, .. } = counted;
         let is_limited = form == CountForm::Quotas;
         Self {
             quota: is_limited.then_some(QuotaText(quota)),
@@ -321,10 +325,11 @@ impl<'a> CountFigures<'a> {
             limit: is_limited.then(|| state.limit()),
             algorithm: Algorithm::of(state),
             used: state.used(),
-            remaining: is_limited.then(|| state.remaining()),
+            remaining: is_limited.then(|| if *is_blocked { 0 } else { state.remaining() }),
             reset_after_ms: millis(state.reset_after()),
             retry_after_ms: state.retry_after().filter(|_| is_limited).map(millis),
-            window: state.window().map(Into::into),
+            // Nobody knows with which length a block began.
+            window: state.window().filter(|_| !is_blocked).map(Into::into),
         }
     }
 }
