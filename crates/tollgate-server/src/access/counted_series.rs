@@ -1,8 +1,8 @@
 //! The series that a caller counts under names of its own choice, so that their number is bounded.
 //!
 //! A caller who puts a user's name or an address into the name of its limits would start a new series for each of them.
-//! The pairs of a name and a series that a caller has in use are remembered by digests, until one window's length or an
-//! hour has passed since their last use, whichever is shorter. So a deployment that renames limits of a day or a year
+//! The pairs of a name and a series that a caller has in use are remembered by digests, until one window's length (or that
+//! of a longer block) or an hour has passed since their last use, whichever is shorter. So a deployment that renames limits of a day or a year
 //! locks nobody out for as long.
 
 use std::sync::{Mutex, PoisonError};
@@ -43,16 +43,21 @@ impl CountedSeries {
         Self { stopwatch: Stopwatch::start(), pairs: Mutex::default() }
     }
 
-    /// Notes that these quotas are used now.
+    /// Notes that these quotas are used now, with a block of this length.
     ///
     /// # Errors
     ///
     /// If there were more than [`MAX`](Self::MAX) pairs in use then. Nothing is noted.
-    pub(crate) fn note(&self, quotas: &[PolicyQuota]) -> Result<(), TooManySeries> {
-        self.note_at(self.stopwatch.elapsed(), quotas)
+    pub(crate) fn note(&self, quotas: &[PolicyQuota], block: Option<Duration>) -> Result<(), TooManySeries> {
+        self.note_at(self.stopwatch.elapsed(), quotas, block)
     }
 
-    fn note_at(&self, now: Duration, quotas: &[PolicyQuota]) -> Result<(), TooManySeries> {
+    fn note_at(
+        &self,
+        now: Duration,
+        quotas: &[PolicyQuota],
+        block: Option<Duration>,
+    ) -> Result<(), TooManySeries> {
         // Nothing that is done under the lock leaves half of it undone.
         let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         pairs.retain(|pair| pair.free_at > now);
@@ -70,9 +75,10 @@ impl CountedSeries {
             return Err(TooManySeries(free_at.saturating_sub(now)));
         }
         for quota in quotas {
-            let (digest, free_at) = (quota.scope_digest(), now.saturating_add(length_of_use(quota)));
+            let (digest, free_at) = (quota.scope_digest(), now.saturating_add(length_of_use(quota, block)));
             match pairs.iter_mut().find(|pair| pair.digest == digest) {
-                Some(pair) => pair.free_at = free_at,
+                // Another length of its blocks ends none of those that live.
+                Some(pair) => pair.free_at = free_at.max(pair.free_at),
                 None => pairs.push(UsedPair { digest, free_at }),
             }
         }
@@ -81,9 +87,9 @@ impl CountedSeries {
 }
 
 /// Returns how long a pair of the quota's is in use after its last use. Windows of a calendar are longer than an hour.
-fn length_of_use(quota: &PolicyQuota) -> Duration {
+fn length_of_use(quota: &PolicyQuota, block: Option<Duration>) -> Duration {
     match quota.quota().window() {
-        WindowLength::Fixed(length) => length.min(LONGEST_USE),
+        WindowLength::Fixed(length) => length.max(block.unwrap_or_default()).min(LONGEST_USE),
         _ => LONGEST_USE,
     }
 }
@@ -102,7 +108,7 @@ mod tests {
     fn the_65th_pair_waits_until_another_is_free() {
         let series = CountedSeries::new();
         let note = |seconds: u32, name: &str, written: &[&str]| {
-            series.note_at(SECOND * seconds, &quotas(name, written)).map_err(|TooManySeries(wait)| wait)
+            series.note_at(SECOND * seconds, &quotas(name, written), None).map_err(|TooManySeries(wait)| wait)
         };
         for name in 0..64 {
             assert_eq!(note(name, &format!("name-{name}"), &["5/100s"]), Ok(()));
@@ -123,14 +129,30 @@ mod tests {
         assert_eq!(series.pairs.lock().unwrap().len(), 64);
     }
 
+    /// A name was free after a window of a second, though its blocks lived for years.
+    #[test]
+    fn a_block_keeps_its_pair_in_use() {
+        let series = CountedSeries::new();
+        let limits = quotas("login", &["0/1s"]);
+        let free_after = |block: Duration| {
+            series.note_at(SECOND, &limits, Some(block)).unwrap();
+            // A shorter block, or none, ends none of those that live.
+            series.note_at(SECOND, &limits, None).unwrap();
+            let pairs = series.pairs.lock().unwrap();
+            pairs.first().map(|pair| pair.free_at.saturating_sub(SECOND))
+        };
+        let lengths = [SECOND / 2, SECOND * 30, SECOND * 9_999_999];
+        assert_eq!(lengths.map(free_after), [SECOND, SECOND * 30, LONGEST_USE].map(Some));
+    }
+
     #[test]
     fn a_refused_request_uses_nothing() {
         let series = CountedSeries::new();
         for name in 0..63 {
-            series.note_at(SECOND, &quotas(&format!("name-{name}"), &["5/1m"])).unwrap();
+            series.note_at(SECOND, &quotas(&format!("name-{name}"), &["5/1m"]), None).unwrap();
         }
-        assert!(series.note_at(2 * SECOND, &quotas("two", &["5/1m", "5/1h"])).is_err());
-        assert_eq!(series.note_at(2 * SECOND, &quotas("one", &["5/1m"])), Ok(()));
+        assert!(series.note_at(2 * SECOND, &quotas("two", &["5/1m", "5/1h"]), None).is_err());
+        assert_eq!(series.note_at(2 * SECOND, &quotas("one", &["5/1m"]), None), Ok(()));
     }
 
     #[test]
@@ -139,10 +161,10 @@ mod tests {
         let written = ["5/year@UTC", "5/day@Europe/Berlin", "5/30d@first_hit", "5/1h"];
         for name in 0..64 {
             let quota = written[name % written.len()];
-            series.note_at(SECOND, &quotas(&format!("name-{name}"), &[quota])).unwrap();
+            series.note_at(SECOND, &quotas(&format!("name-{name}"), &[quota]), None).unwrap();
         }
         let renamed = quotas("renamed", &["5/year@UTC"]);
-        assert_eq!(series.note_at(2 * SECOND, &renamed), Err(TooManySeries(3599 * SECOND)));
-        assert_eq!(series.note_at(3601 * SECOND, &renamed), Ok(()));
+        assert_eq!(series.note_at(2 * SECOND, &renamed, None), Err(TooManySeries(3599 * SECOND)));
+        assert_eq!(series.note_at(3601 * SECOND, &renamed, None), Ok(()));
     }
 }

@@ -117,7 +117,7 @@ impl Edge {
         if !caller.may_touch(&name) {
             return Err(OtherPolicy.into());
         }
-        caller.series().unwrap_or(&self.series).note(terms.limits().quotas())?;
+        caller.series().unwrap_or(&self.series).note(terms.limits().quotas(), terms.block_length())?;
         Ok(ReadCount { attributes: caller.asks(attributes), terms, form })
     }
 }
