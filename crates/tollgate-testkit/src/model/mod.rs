@@ -152,7 +152,11 @@ impl Model {
             return Ok([count(before, 0), count(blocked, 0)]);
         }
         if charge.cost() == 0 {
-            return Ok([count(before, 0), count(blocked, 0)]);
+            // It is answered as one with a unit would be.
+            return match self.has_room_for(&[charge]) {
+                true => Ok([count(before, 0), count(blocked, 0)]),
+                false => Err(Full),
+            };
         }
         let after = before.with(charge.cost().into());
         let units = after.used - before.used;

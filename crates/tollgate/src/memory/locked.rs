@@ -307,6 +307,9 @@ impl<'a> LockedStep<'a> {
         let is_blocked = self.outcomes[1].standing().used() > 0;
         if is_blocked {
             self.shorten_block(cost);
+        } else if cost == 0 {
+            let counter = self.indices[0];
+            self.take_room(|held| held == counter, |_| false, |_, _| 0, (0, 0))?;
         }
         if cost == 0 || is_blocked {
             return Ok([0, 1]

@@ -20,8 +20,8 @@ pub enum Step<'a> {
     /// from the counter into a block, which begins now; the counter is reset. So a key that is blocked counts nothing.
     ///
     /// The answer has two states. The first is that of the counter. The second is that of the block: it has used units
-    /// if and only if the key is blocked now, and its window is that of the block. Cost 0 charges nothing and begins no
-    /// block.
+    /// if and only if the key is blocked now, and its window ends with the block. Cost 0 charges nothing and begins no
+    /// block, but needs the room that a unit would need.
     Block(BlockCharge<'a>),
     /// Gives back the cost of the charge to the window that was charged: at most the used units, and none once the
     /// window has closed. Of other kinds, it gives back what has not come back by itself. The answer has the
