@@ -196,7 +196,8 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// The hook runs on its own thread behind a queue of this length. It may be slow; if it panics, it is still called
     /// for the next counter. Counters for which the queue has no room are counted in [`MemoryStore::lost_closings`].
     /// The hook gets a counter when its slot is reused or its key comes again, or else within some two seconds of its
-    /// window's end. It does not get counters that were reset, or that are live when the store is dropped.
+    /// window's end. It does not get counters that were reset, also by a block ([`Step::Block`]), or that are live when
+    /// the store is dropped.
     ///
     /// # Errors
     ///

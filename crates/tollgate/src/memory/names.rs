@@ -79,7 +79,8 @@ impl Names {
         Some(Self { shards, closed, lost: AtomicU64::new(0) })
     }
 
-    /// Remembers a counter that has been given a slot. A block has no name: its units were counted elsewhere.
+    /// Remembers a counter that has been given a slot. A block has no name: the hook gets
+    /// no units of counters that were reset, by a block or otherwise.
     pub(super) fn remember(&self, shard: usize, fingerprint: Fingerprint, counter: &Counter<'_>) {
         if !counter.quota().is_block() {
             self.of_shard(shard).insert(id(fingerprint), Name::of(counter));
