@@ -4,6 +4,7 @@ import io.github.tollgaters.spring.core.RateLimitContext;
 import io.github.tollgaters.spring.core.RateLimitEnforcer;
 import io.github.tollgaters.spring.reactive.ReactiveInvocation;
 import io.github.tollgaters.spring.support.DefaultRateLimitContext;
+import io.github.tollgaters.spring.support.DefaultRateLimitEnforcer;
 import io.github.tollgaters.spring.web.WebCaller;
 import java.lang.reflect.Method;
 import java.util.Optional;
@@ -27,6 +28,11 @@ final class InterceptedCall implements ReactiveInvocation {
     @Override
     public Method getMethod() {
         return definition.method();
+    }
+
+    @Override
+    public boolean mayReadUser() {
+        return !(enforcer instanceof DefaultRateLimitEnforcer known) || known.mayReadUser(contextOf(Optional.empty()));
     }
 
     @Override

@@ -47,7 +47,7 @@ public class TollgateReactiveAutoConfiguration {
         ReactiveSupport tollgateReactiveSupport(
                 TollgateProperties properties, ObjectProvider<WebCallerSource> sources) {
             return new ReactorSupport(
-                    context -> ExchangeCaller.of(context, properties.includeHttpHeaders()),
+                    (context, withUser) -> ExchangeCaller.of(context, withUser, properties.includeHttpHeaders()),
                     sources.orderedStream().toList());
         }
 
@@ -110,6 +110,6 @@ public class TollgateReactiveAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     ReactiveSupport tollgateReactiveSupport(ObjectProvider<WebCallerSource> sources) {
-        return new ReactorSupport(context -> Mono.empty(), sources.orderedStream().toList());
+        return new ReactorSupport((context, withUser) -> Mono.empty(), sources.orderedStream().toList());
     }
 }

@@ -17,6 +17,7 @@ public final class ExchangeCaller implements WebCaller {
     private final Optional<String> user;
     private final boolean limitHeaders;
 
+    /** Without a lookup, the user is null. */
     private ExchangeCaller(ServerWebExchange exchange, Optional<String> user, boolean limitHeaders) {
         this.exchange = exchange;
         this.user = user;
@@ -27,10 +28,14 @@ public final class ExchangeCaller implements WebCaller {
      * Returns the caller of a request.
      *
      * @param exchange the request and its response
+     * @param withUser whether to look up who is authenticated, which may be in a session far away
      * @param limitHeaders whether the response gets limit headers
-     * @return the caller, once it is known who is authenticated
+     * @return the caller, once the user is known
      */
-    public static Mono<WebCaller> of(ServerWebExchange exchange, boolean limitHeaders) {
+    public static Mono<WebCaller> of(ServerWebExchange exchange, boolean withUser, boolean limitHeaders) {
+        if (!withUser) {
+            return Mono.just(new ExchangeCaller(exchange, null, limitHeaders));
+        }
         return exchange.getPrincipal()
                 .map(Principal::getName)
                 .filter(name -> !name.isEmpty())
@@ -44,12 +49,13 @@ public final class ExchangeCaller implements WebCaller {
      * {@link ServerWebExchangeContextFilter} puts it there.
      *
      * @param context the context of a subscriber
+     * @param withUser whether to look up who is authenticated
      * @param limitHeaders whether the response gets limit headers
      * @return the caller; empty outside of requests
      */
-    public static Mono<WebCaller> of(ContextView context, boolean limitHeaders) {
+    public static Mono<WebCaller> of(ContextView context, boolean withUser, boolean limitHeaders) {
         return Mono.justOrEmpty(ServerWebExchangeContextFilter.getExchange(context))
-                .flatMap(exchange -> of(exchange, limitHeaders));
+                .flatMap(exchange -> of(exchange, withUser, limitHeaders));
     }
 
     @Override
@@ -64,6 +70,9 @@ public final class ExchangeCaller implements WebCaller {
 
     @Override
     public Optional<String> getUser() {
+        if (user == null) {
+            throw new IllegalStateException("the user of the request was not looked up");
+        }
         return user;
     }
 

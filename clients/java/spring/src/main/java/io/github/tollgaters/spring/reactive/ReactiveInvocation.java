@@ -18,6 +18,15 @@ public interface ReactiveInvocation {
     Method getMethod();
 
     /**
+     * Says whether the limit may ask for the user of the caller.
+     *
+     * @return false if it certainly does not, so that the user needs no lookup
+     */
+    default boolean mayReadUser() {
+        return true;
+    }
+
+    /**
      * Returns the call as seen by resolvers.
      *
      * @param caller the caller of the web request, if there is one

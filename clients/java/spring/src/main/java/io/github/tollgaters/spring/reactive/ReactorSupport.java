@@ -7,7 +7,6 @@ import java.lang.reflect.Method;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.function.Function;
 import org.reactivestreams.Publisher;
 import org.springframework.core.ReactiveAdapter;
 import org.springframework.core.ReactiveAdapterRegistry;
@@ -25,7 +24,7 @@ import reactor.util.context.ContextView;
  */
 public class ReactorSupport implements ReactiveSupport {
     private final ReactiveAdapterRegistry adapters = ReactiveAdapterRegistry.getSharedInstance();
-    private final Function<ContextView, Mono<WebCaller>> callers;
+    private final Callers callers;
     private final List<WebCallerSource> sources;
 
     /**
@@ -34,7 +33,7 @@ public class ReactorSupport implements ReactiveSupport {
      * @param callers finds the caller of the web request in the context of a subscriber; empty outside of requests
      * @param sources find the caller of the thread that calls the method, for subscribers without one in their context
      */
-    public ReactorSupport(Function<ContextView, Mono<WebCaller>> callers, List<WebCallerSource> sources) {
+    public ReactorSupport(Callers callers, List<WebCallerSource> sources) {
         this.callers = Objects.requireNonNull(callers, "callers");
         this.sources = List.copyOf(sources);
     }
@@ -57,7 +56,8 @@ public class ReactorSupport implements ReactiveSupport {
         ReactiveAdapter adapter = adapters.getAdapter(invocation.getMethod().getReturnType());
         Optional<WebCaller> ofThread =
                 sources.stream().flatMap(source -> source.current().stream()).findFirst();
-        Mono<Call> gate = Mono.deferContextual(context -> callers.apply(context)
+        boolean withUser = invocation.mayReadUser();
+        Mono<Call> gate = Mono.deferContextual(context -> callers.of(context, withUser)
                 .map(Optional::of)
                 .defaultIfEmpty(ofThread)
                 .flatMap(caller -> enforce(invocation, caller)));
@@ -84,6 +84,20 @@ public class ReactorSupport implements ReactiveSupport {
                 .onErrorResume(
                         error -> invocation.hasFallbackFor(error),
                         error -> Mono.just(() -> invocation.fallback(error)));
+    }
+
+    /** Finds the caller of a web request. */
+    @FunctionalInterface
+    public interface Callers {
+
+        /**
+         * Finds the caller of the request in the context of a subscriber.
+         *
+         * @param context the context
+         * @param withUser whether the limit may ask for the user
+         * @return the caller; empty outside of requests
+         */
+        Mono<WebCaller> of(ContextView context, boolean withUser);
     }
 
     private interface Call {

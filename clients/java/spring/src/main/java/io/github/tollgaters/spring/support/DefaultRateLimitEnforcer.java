@@ -138,6 +138,20 @@ public final class DefaultRateLimitEnforcer implements RateLimitEnforcer {
         }
     }
 
+    /**
+     * Says whether the limit of a call may ask for the user of its caller.
+     *
+     * @param context the call
+     * @return false if it certainly does not
+     */
+    public boolean mayReadUser(RateLimitContext context) {
+        RateLimit annotation = context.getAnnotation();
+        String place = Places.of(context.getMethod(), context.getTargetClass());
+        return !(policyProvider instanceof AnnotationRateLimitPolicyProvider)
+                || !(keyResolvers.resolve(place, annotation.keyResolver()) instanceof DefaultRateLimitKeyResolver)
+                || (annotation.key().isBlank() && annotation.scope().strip().equalsIgnoreCase("USER"));
+    }
+
     private boolean isOff(RateLimitContext context) {
         RateLimit annotation = context.getAnnotation();
         return !annotation.enabled() || !switches.isEnabled(annotation.name());

@@ -15,7 +15,7 @@ class LimitHeadersTest {
     private final HttpHeaders response = exchange.getResponse().getHeaders();
 
     private WebCaller caller(boolean limitHeaders) {
-        return ExchangeCaller.of(exchange, limitHeaders).block();
+        return ExchangeCaller.of(exchange, true, limitHeaders).block();
     }
 
     @Test

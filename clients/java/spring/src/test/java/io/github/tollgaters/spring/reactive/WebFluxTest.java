@@ -9,6 +9,7 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
+import java.security.Principal;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -202,6 +203,15 @@ class WebFluxTest {
     }
 
     @Test
+    void theUserIsLookedUpOnlyForALimitThatNeedsIt() throws Exception {
+        String url = app(servers.policies(POLICIES, "--caller-quotas"));
+        assertThat(get(url + "/mono/alice", "X-Who", "nobody").statusCode()).isEqualTo(200);
+        assertThat(get(url + "/address", "X-Who", "nobody").statusCode()).isEqualTo(200);
+        assertThat(get(url + "/user", "X-Who", "nobody").statusCode()).isEqualTo(500);
+        assertThat(REFUSALS).contains("the store of sessions is away");
+    }
+
+    @Test
     void aServiceBehindAFunctionalRouteIsLimitedToo() throws Exception {
         String url = app(servers.policies(POLICIES));
         for (int call = 0; call < 3; call++) {
@@ -298,10 +308,16 @@ class WebFluxTest {
                     return chain.filter(exchange);
                 }
                 return chain.filter(exchange.mutate()
-                                .principal(Mono.just(() -> who))
+                                .principal(session(who))
                                 .build())
                         .contextWrite(context -> context.put("who", who));
             };
+        }
+
+        private static Mono<Principal> session(String who) {
+            return who.equals("nobody")
+                    ? Mono.error(new IllegalStateException("the store of sessions is away"))
+                    : Mono.just(() -> who);
         }
 
         @Bean
