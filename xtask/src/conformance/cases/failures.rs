@@ -7,7 +7,7 @@ use crate::conformance::difference::{CaseOutcome, Difference, expect};
 use crate::conformance::reply::HttpAnswer;
 use crate::conformance::server::ScriptedServer;
 use crate::conformance::stage::{
-    Stage, check, expect_arrivals, expect_fields, problem, with, without_answer,
+    Stage, admitted_body, check, expect_arrivals, expect_fields, problem, with, without_answer,
 };
 
 pub(super) const CASES: &[ConformanceCase] = &[
@@ -151,6 +151,33 @@ fn log(stage: &mut Stage<'_>) -> CaseOutcome {
     }
     for secret in SECRETS {
         expect(!lines[0].contains(secret), || format!("the line has `{secret}`: {}", lines[0]))?;
+    }
+    repeated_bodies(stage)
+}
+
+/// A detail that repeats a whole body, in which values are written as JSON.
+fn repeated_bodies(stage: &mut Stage<'_>) -> CaseOutcome {
+    let server = ScriptedServer::on_tcp(None, |request, _| {
+        if request.path == "/v1/reserve" {
+            let held = json!({"hold": "canary-hold", "id": "a", "expires_after_ms": 60_000});
+            return HttpAnswer::json(200, &with(admitted_body(), held)).reply();
+        }
+        problem(503, &format!("cannot do {}", request.body))
+    })?;
+    let attributes = json!({"user": "canary \"4711\"\n"});
+    let reserve = with(check(), json!({"do": "reserve", "attributes": attributes}));
+    let count = json!({"do": "count", "policy": "login", "attributes": attributes, "quotas": ["5/1m"]});
+    let check = with(check(), json!({"attributes": attributes}));
+    for calls in [vec![check], vec![count], vec![reserve, json!({"do": "settle", "cost": 1})]] {
+        stage.start(&server, json!({}))?;
+        for call in &calls {
+            stage.ask(call)?;
+        }
+        let logs = stage.ask(&json!({"do": "logs"}))?.to_string();
+        expect(logs.contains("cannot do"), || format!("the detail is not in the line: {logs}"))?;
+        for secret in ["canary", "4711"] {
+            expect(!logs.contains(secret), || format!("after {calls:?}, a line has `{secret}`: {logs}"))?;
+        }
     }
     Ok(())
 }
