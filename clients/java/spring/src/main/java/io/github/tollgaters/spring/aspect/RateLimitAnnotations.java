@@ -27,24 +27,21 @@ final class RateLimitAnnotations {
 
     private RateLimitAnnotations() {}
 
-    /** An annotation, and whether it is on a method. */
-    record Found(RateLimit annotation, boolean onMethod) {}
-
     /** Returns the annotation of the most specific method of a class, or null. */
-    static Found find(Method method, Class<?> targetClass) {
+    static RateLimit find(Method method, Class<?> targetClass) {
         if (method.isBridge() || method.isSynthetic() || ReflectionUtils.isObjectMethod(method)) {
             return null;
         }
         String place = Places.of(method, targetClass);
         MergedAnnotation<RateLimit> ofMethod = ofMethod(place, method, targetClass);
         if (ofMethod.isPresent()) {
-            return new Found(ofMethod.synthesize(), true);
+            return ofMethod.synthesize();
         }
         if (!isLimitedByClass(method, targetClass)) {
             return null;
         }
         MergedAnnotation<RateLimit> ofClass = nearest(place, targetClass);
-        return ofClass.isPresent() ? new Found(ofClass.synthesize(), false) : null;
+        return ofClass.isPresent() ? ofClass.synthesize() : null;
     }
 
     private static MergedAnnotation<RateLimit> nearest(String place, AnnotatedElement element) {

@@ -1,7 +1,6 @@
 package io.github.tollgaters.spring.aspect;
 
 import io.github.tollgaters.spring.annotation.RateLimit;
-import io.github.tollgaters.spring.aspect.RateLimitAnnotations.Found;
 import io.github.tollgaters.spring.key.RateLimitKeyResolver;
 import io.github.tollgaters.spring.support.AnnotationExpression;
 import io.github.tollgaters.spring.support.AnnotationRateLimitPolicyProvider;
@@ -56,11 +55,10 @@ final class RateLimitDefinitions {
 
     private Optional<RateLimitDefinition> resolve(Method called, Class<?> targetClass) {
         Method method = AopUtils.getMostSpecificMethod(called, targetClass);
-        Found found = RateLimitAnnotations.find(method, targetClass);
-        if (found == null) {
+        RateLimit annotation = RateLimitAnnotations.find(method, targetClass);
+        if (annotation == null) {
             return Optional.empty();
         }
-        RateLimit annotation = found.annotation();
         String place = Places.of(method, targetClass);
         if (!annotation.enabled() || !switches.isEnabled(annotation.name())) {
             return Optional.empty();

@@ -116,7 +116,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton, Li
         return limits;
     }
 
-    /** A mock in a test of the app is no bean that Spring makes, and has no limits. */
+    /** A test made the mock, so Spring does not limit it. */
     private static boolean isMock(Object instance) {
         if (instance == null || !ClassUtils.isPresent(MOCKITO, instance.getClass().getClassLoader())) {
             return false;
@@ -171,9 +171,9 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton, Li
     }
 
     private void collectName(Method method, Class<?> type) {
-        RateLimitAnnotations.Found found = RateLimitAnnotations.find(method, type);
-        if (found != null) {
-            names.add(found.annotation().name());
+        RateLimit annotation = RateLimitAnnotations.find(method, type);
+        if (annotation != null) {
+            names.add(annotation.name());
         }
     }
 
@@ -208,7 +208,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton, Li
                 .anyMatch(method -> AopUtils.getMostSpecificMethod(method, targetClass).equals(wanted));
     }
 
-    /** A proxy may be around another one. A proxy that hides its advisors is believed. */
+    /** A proxy may be around another one. The advisors of some proxies cannot be read: those pass the check. */
     private boolean isAdvised(Object instance) {
         if (!(instance instanceof Advised advised)) {
             return AopUtils.isAopProxy(instance);
