@@ -46,6 +46,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton, Li
     private final KeyResolvers keyResolvers;
     private final RateLimitSwitches switches;
     private final Set<String> otherNames;
+    private final Set<String> closedNames;
     private final Set<String> names = new TreeSet<>();
     private final Map<String, RateLimit> limited = new LinkedHashMap<>();
 
@@ -57,18 +58,21 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton, Li
      * @param keyResolvers the resolvers of keys
      * @param switches which limits are enforced
      * @param otherNames the names of limits that no annotation has
+     * @param closedNames the names whose calls are refused without the service
      */
     public RateLimitStartCheck(
             ConfigurableListableBeanFactory beans,
             RateLimitAdvisor advisor,
             KeyResolvers keyResolvers,
             RateLimitSwitches switches,
-            Set<String> otherNames) {
+            Set<String> otherNames,
+            Set<String> closedNames) {
         this.beans = beans;
         this.advisor = advisor;
         this.keyResolvers = keyResolvers;
         this.switches = switches;
         this.otherNames = Set.copyOf(otherNames);
+        this.closedNames = Set.copyOf(closedNames);
     }
 
     @Override
@@ -136,15 +140,22 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton, Li
         if (names.isEmpty()) {
             return;
         }
-        Set<String> unused = new TreeSet<>(switches.names());
-        unused.removeAll(names);
-        unused.removeAll(otherNames);
-        for (String name : unused) {
+        for (String name : unused(switches.names())) {
             LOG.warn("tollgate.policies." + name + ": no @RateLimit and no filter of URLs has this name");
+        }
+        for (String name : unused(closedNames)) {
+            LOG.warn("tollgate.closed-names: no @RateLimit and no filter of URLs has the name `" + name + "`");
         }
     }
 
     /** What a factory makes may not exist yet; its type is known, and Spring intercepts it when it is made. */
+    private Set<String> unused(Set<String> written) {
+        Set<String> unused = new TreeSet<>(written);
+        unused.removeAll(names);
+        unused.removeAll(otherNames);
+        return unused;
+    }
+
     private void check(String bean, Class<?> beanType, Object instance) {
         if (beanType == null || !AnnotationUtils.isCandidateClass(beanType, RateLimit.class)) {
             return;
@@ -152,7 +163,7 @@ public final class RateLimitStartCheck implements SmartInitializingSingleton, Li
         Class<?> type = ClassUtils.getUserClass(beanType);
         try {
             for (Method method : methods(type)) {
-                if (!switches.names().isEmpty()) {
+                if (!switches.names().isEmpty() || !closedNames.isEmpty()) {
                     collectName(method, type);
                 }
                 advisor.find(method, type).ifPresent(definition -> {

@@ -115,7 +115,8 @@ public class RateLimitAutoConfiguration {
         Set<String> filters = properties.filters().stream()
                 .map(FilterProperties::effectiveName)
                 .collect(Collectors.toSet());
-        return new RateLimitStartCheck(beans, advisor.getIfUnique(), keyResolvers, switches, filters);
+        return new RateLimitStartCheck(
+                beans, advisor.getIfUnique(), keyResolvers, switches, filters, Set.copyOf(properties.closedNames()));
     }
 
     /** What says at the start what is limited, and whether the service takes it. */

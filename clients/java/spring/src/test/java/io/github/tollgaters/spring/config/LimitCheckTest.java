@@ -67,7 +67,7 @@ class LimitCheckTest {
     @Test
     void names_limits_that_the_service_refuses_and_what_happens_to_their_calls(CapturedOutput output) throws Exception {
         String url = servers.service("--limit", "5/1m", "--caller-quotas").url();
-        start(url, "--tollgate.token=secret-token", "--tollgate.closed-names=login",
+        start(url, "--tollgate.token=secret-token", "--tollgate.closed-names=login,serach",
                 "--tollgate.filters[0].url=/login", "--tollgate.filters[0].name=login",
                 "--tollgate.filters[0].quotas=5/1y");
         eventually(output, "tollgate.filters[0]: the limit [5/1y] does not work: all calls are refused. The service says: "
@@ -77,6 +77,8 @@ class LimitCheckTest {
                 .contains(SHOP + "wrong(): the limit [5/1x] is without effect: all calls are admitted. The service says: "
                         + "status 400: ")
                 .contains("unknown unit")
+                .contains("tollgate.closed-names: no @RateLimit and no filter of URLs has the name `serach`")
+                .doesNotContain("the name `login`")
                 .doesNotContain(SHOP + "right")
                 .doesNotContain("secret-token");
     }

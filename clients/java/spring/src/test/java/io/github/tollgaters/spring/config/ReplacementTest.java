@@ -369,7 +369,7 @@ class ReplacementTest {
                 RateLimitAdvisor advisor,
                 KeyResolvers resolvers,
                 RateLimitSwitches switches) {
-            return new RateLimitStartCheck(beans, advisor, resolvers, switches, Set.of());
+            return new RateLimitStartCheck(beans, advisor, resolvers, switches, Set.of(), Set.of());
         }
 
         @Bean
