@@ -1,6 +1,7 @@
 package io.github.tollgaters.spring.gateway;
 
 import io.github.tollgaters.client.CheckRequest;
+import io.github.tollgaters.spring.config.InvalidPropertyException;
 import io.github.tollgaters.spring.config.TollgateProperties;
 import io.github.tollgaters.spring.core.RateLimitCall;
 import io.github.tollgaters.spring.core.RateLimiter;
@@ -111,8 +112,8 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
         event.getArgs().forEach((argument, value) -> arguments.put(withIndex(argument), value));
         for (String argument : arguments.keySet()) {
             if (argument.startsWith(PREFIX) && !ARGUMENTS.contains(name(argument))) {
-                throw new IllegalArgumentException("route " + event.getRouteId() + ": there is no argument " + argument
-                        + "; known are " + new TreeSet<>(ARGUMENTS));
+                throw new InvalidPropertyException("route " + event.getRouteId() + ":", "there is no argument " + argument
+                        + "; known are " + new TreeSet<>(ARGUMENTS), null);
             }
         }
         if (arguments.keySet().stream().anyMatch(argument -> argument.startsWith(PREFIX))) {
@@ -259,12 +260,12 @@ public class TollgateRateLimiter extends AbstractRateLimiter<TollgateRateLimiter
             try {
                 CheckRequest.of(checked, Map.of(attribute != null ? attribute : "key", ""));
             } catch (IllegalArgumentException wrong) {
-                throw new IllegalArgumentException("route " + routeId + ": " + wrong.getMessage(), wrong);
+                throw new InvalidPropertyException("route " + routeId + ":", wrong.getMessage(), wrong);
             }
             if (!quotas.isEmpty() && !checked.matches(RateLimitSwitches.POLICY_NAME)) {
-                throw new IllegalArgumentException("route " + routeId + ": tollgate.quotas need a tollgate.name of 1 to 64 "
+                throw new InvalidPropertyException("route " + routeId + ":", "tollgate.quotas need a tollgate.name of 1 to 64 "
                         + "letters, digits, `-`, `_` and `.`; " + (name == null ? "the id of the route" : "this one")
-                        + " is no such name");
+                        + " is no such name", null);
             }
         }
 

@@ -3,6 +3,7 @@ package io.github.tollgaters.spring.gateway;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.github.tollgaters.spring.config.InvalidPropertyFailureAnalyzer;
 import io.github.tollgaters.spring.config.TollgateProperties;
 import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.metrics.NoOpRateLimitMetricsRecorder;
@@ -183,7 +184,8 @@ class TollgateGatewayAutoConfigurationTest {
         }
         String byId = yaml.replace("ROUTE", "search/v1").replace("ARGUMENTS", "tollgate.quotas: 1/1h");
         assertThatThrownBy(() -> new Gateway(service.url(), byId, Plain.class))
-                .hasStackTraceContaining("route search/v1: tollgate.quotas need a tollgate.name");
+                .hasStackTraceContaining("route search/v1: tollgate.quotas need a tollgate.name")
+                .satisfies(error -> assertThat(new InvalidPropertyFailureAnalyzer().analyze(error)).isNotNull());
         assertThatThrownBy(() -> new Gateway(service.url(), "{}", WrongRoute.class))
                 .hasStackTraceContaining("route search/v1: tollgate.quotas need a tollgate.name");
     }
