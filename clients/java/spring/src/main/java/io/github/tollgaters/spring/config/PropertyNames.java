@@ -27,9 +27,7 @@ final class PropertyNames {
     private static final Pattern ELEMENT = Pattern.compile("[^.\\[\\]]+|\\[[^\\]]*]");
     private static final Pattern INDEX = Pattern.compile("\\[\\d+]");
     private static final Pattern KEPT = Pattern.compile("\\[.*]|[A-Za-z0-9-]+");
-    private static final Set<String> VARIABLES = Set.of(
-            StandardEnvironment.SYSTEM_ENVIRONMENT_PROPERTY_SOURCE_NAME,
-            StandardEnvironment.SYSTEM_PROPERTIES_PROPERTY_SOURCE_NAME);
+    private static final String VARIABLES = StandardEnvironment.SYSTEM_ENVIRONMENT_PROPERTY_SOURCE_NAME;
     private static final Set<String> NAMES = componentsOf(TollgateProperties.class);
     private static final Set<String> FILTER_NAMES = componentsOf(FilterProperties.class);
     private static final Set<String> LISTS = Set.of("closednames", "methods", "quotas");
@@ -42,7 +40,7 @@ final class PropertyNames {
             return;
         }
         for (PropertySource<?> source : configurable.getPropertySources()) {
-            if (source instanceof EnumerablePropertySource<?> enumerable && !VARIABLES.contains(source.getName())) {
+            if (source instanceof EnumerablePropertySource<?> enumerable && !VARIABLES.equals(source.getName())) {
                 // An empty file may have a property without a name.
                 Stream.of(enumerable.getPropertyNames()).filter(Objects::nonNull).forEach(PropertyNames::check);
             }

@@ -7,6 +7,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.springframework.core.env.MapPropertySource;
 import org.springframework.core.env.StandardEnvironment;
+import org.springframework.core.env.SystemEnvironmentPropertySource;
 
 class PropertyNamesTest {
 
@@ -17,6 +18,15 @@ class PropertyNamesTest {
         nameless.put(null, "");
         StandardEnvironment environment = new StandardEnvironment();
         environment.getPropertySources().addFirst(new MapPropertySource("empty file", nameless));
+        assertThatCode(() -> PropertyNames.check(environment)).doesNotThrowAnyException();
+    }
+
+    @Test
+    void passesOverVariablesOfOtherPrograms() {
+        StandardEnvironment environment = new StandardEnvironment();
+        String variables = StandardEnvironment.SYSTEM_ENVIRONMENT_PROPERTY_SOURCE_NAME;
+        Map<String, Object> ofOthers = Map.of("tollgate.of-another", "x", "TOLLGATE_OF_ANOTHER", "x");
+        environment.getPropertySources().replace(variables, new SystemEnvironmentPropertySource(variables, ofOthers));
         assertThatCode(() -> PropertyNames.check(environment)).doesNotThrowAnyException();
     }
 }

@@ -222,9 +222,14 @@ class TollgatePropertiesTest {
     }
 
     @Test
-    void takes_names_in_every_form_and_variables_of_others() {
+    void refuses_an_unknown_property_of_the_system() {
+        app.withSystemProperties("tollgate.on-failur=closed").run(context -> assertThat(context).getFailure()
+                .hasMessage("tollgate.on-failur is no property of Tollgate"));
+    }
+
+    @Test
+    void takes_names_in_every_form() {
         app.withPropertyValues("tollgate.onFailure=closed", "tollgate.max_connections=3", "tollgate.filters=")
-                .withSystemProperties("tollgate.of-another=x")
                 .run(context -> {
                     assertThat(context.getBean(TollgateProperties.class).onFailure()).isEqualTo(OnFailure.CLOSED);
                     assertThat(context.getBean(TollgateProperties.class).maxConnections()).isEqualTo(3);
