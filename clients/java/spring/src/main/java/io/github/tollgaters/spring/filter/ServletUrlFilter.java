@@ -25,7 +25,7 @@ import java.util.Set;
  * The limits of URLs in a servlet container.
  *
  * <p>A request is counted once by each limit, also if it is forwarded or dispatched again. A limit that only the new path
- * has is asked then. Error pages and includes are part of an answer, so they are not limited.
+ * has is asked then. A condition that was false is not asked again for the same path. Error pages and includes are part of an answer, so they are not limited.
  */
 public final class ServletUrlFilter implements Filter {
 
@@ -79,7 +79,8 @@ public final class ServletUrlFilter implements Filter {
         }
         Set<String> counted = counted(http);
         for (UrlFilter filter : filters.matching(request)) {
-            if (counted.contains(filter.name())) {
+            String passedOver = filter.name() + " " + http.getRequestURI();
+            if (counted.contains(filter.name()) || counted.contains(passedOver)) {
                 continue;
             }
             Optional<FilterAnswer> refused = filter.refusal(request);
@@ -88,6 +89,8 @@ public final class ServletUrlFilter implements Filter {
             }
             Optional<RateLimitCall> call = filter.call(request);
             if (call.isEmpty()) {
+                // An asynchronous request comes again after its work is done, and must not be denied then.
+                counted.add(passedOver);
                 continue;
             }
             counted.add(filter.name());
@@ -122,7 +125,10 @@ public final class ServletUrlFilter implements Filter {
         return Duration.ofNanos(System.nanoTime() - start);
     }
 
-    /** Returns the names of the limits that have counted the request, which stay with it through its dispatches. */
+    /**
+     * Returns the names of the limits that have counted the request, and those whose condition was false, with the path.
+     * They stay with the request through its dispatches.
+     */
     @SuppressWarnings("unchecked")
     private static Set<String> counted(HttpServletRequest request) {
         Object known = request.getAttribute(COUNTED);

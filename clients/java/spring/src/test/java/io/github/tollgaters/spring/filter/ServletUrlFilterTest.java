@@ -65,6 +65,14 @@ class ServletUrlFilterTest {
             return () -> "handler";
         }
 
+        @GetMapping("/work")
+        Callable<String> work(HttpServletRequest request) {
+            return () -> {
+                request.setAttribute("done", true);
+                return "handler";
+            };
+        }
+
         @GetMapping("/alias")
         ModelAndView alias() {
             return new ModelAndView("forward:/login");
@@ -255,6 +263,14 @@ class ServletUrlFilterTest {
             assertThat(http.get("/search/a?cost=x", "x-user: eve").status()).isEqualTo(500);
             assertThat(http.get("/search/a?cost=-1", "x-user: eve").status()).isEqualTo(500);
         }, properties);
+    }
+
+    @Test
+    void asks_no_condition_again_after_the_work_is_done() throws Exception {
+        app((http, running) -> {
+            assertThat(http.get("/work").status()).isEqualTo(200);
+            assertThat(http.get("/work").status()).isEqualTo(200);
+        }, usedUp("/work", "tollgate.filters[0].condition=#{request.getAttribute('done') != null}"));
     }
 
     @Test
