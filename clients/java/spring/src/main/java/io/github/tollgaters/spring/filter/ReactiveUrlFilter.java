@@ -5,8 +5,8 @@ import io.github.tollgaters.spring.core.RateLimiter;
 import io.github.tollgaters.spring.exception.RateLimiterBackendException;
 import io.github.tollgaters.spring.metrics.RateLimitMetricsRecorder;
 import io.github.tollgaters.spring.model.RateLimitDecision;
+import io.github.tollgaters.spring.reactive.Answers;
 import io.github.tollgaters.spring.reactive.LimitHeaders;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Iterator;
@@ -14,8 +14,6 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import org.springframework.core.Ordered;
-import org.springframework.http.HttpHeaders;
-import org.springframework.http.HttpStatusCode;
 import org.springframework.http.server.reactive.ServerHttpResponse;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
@@ -139,12 +137,6 @@ public final class ReactiveUrlFilter implements WebFilter, Ordered {
         if (response.isCommitted()) {
             return Mono.empty();
         }
-        byte[] body = refused.body().getBytes(StandardCharsets.UTF_8);
-        HttpHeaders headers = response.getHeaders();
-        response.setStatusCode(HttpStatusCode.valueOf(refused.status()));
-        refused.headers().forEach(headers::set);
-        headers.set(HttpHeaders.CONTENT_TYPE, refused.contentType());
-        headers.setContentLength(body.length);
-        return response.writeWith(Mono.fromSupplier(() -> response.bufferFactory().wrap(body)));
+        return Answers.write(response, refused.status(), refused.headers(), refused.contentType(), refused.body());
     }
 }

@@ -4,11 +4,8 @@ import io.github.tollgaters.spring.config.ProblemBody;
 import io.github.tollgaters.spring.exception.RateLimitExceededException;
 import io.github.tollgaters.spring.exception.RateLimiterBackendException;
 import io.github.tollgaters.spring.web.ProblemAnswer;
-import java.nio.charset.StandardCharsets;
 import java.util.Objects;
 import org.springframework.core.Ordered;
-import org.springframework.http.HttpHeaders;
-import org.springframework.http.HttpStatusCode;
 import org.springframework.http.server.reactive.ServerHttpResponse;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebExceptionHandler;
@@ -56,12 +53,6 @@ public final class RateLimitWebExceptionHandler implements WebExceptionHandler, 
     }
 
     private static Mono<Void> write(ServerHttpResponse response, ProblemAnswer answer) {
-        byte[] body = answer.json().getBytes(StandardCharsets.UTF_8);
-        HttpHeaders headers = response.getHeaders();
-        response.setStatusCode(HttpStatusCode.valueOf(answer.status()));
-        answer.headers().forEach(headers::set);
-        headers.set(HttpHeaders.CONTENT_TYPE, ProblemAnswer.TYPE);
-        headers.setContentLength(body.length);
-        return response.writeWith(Mono.fromSupplier(() -> response.bufferFactory().wrap(body)));
+        return Answers.write(response, answer.status(), answer.headers(), ProblemAnswer.TYPE, answer.json());
     }
 }
