@@ -117,7 +117,9 @@ class ServletUrlFilterTest {
     }
 
     private static void app(List<Class<?>> configuration, Check check, String... properties) throws Exception {
+        // After a dispatch that failed, Tomcat waits for a request that has ended: 30 s of a graceful shutdown.
         Map<String, Object> all = new LinkedHashMap<>(Map.of("server.port", 0, "spring.main.banner-mode", "off",
+                "server.shutdown", "immediate",
                 "logging.level.root", "off", "tollgate.timeout", "5s", "tollgate.url", service.url(),
                 "spring.main.web-application-type", "servlet"));
         for (String property : properties) {
