@@ -33,6 +33,8 @@ pub(super) struct HoldIds {
     count: AtomicUsize,
     /// How many holds have expired before they were settled.
     expired: AtomicUsize,
+    /// How many ids were due, and have given their places back.
+    ended: AtomicUsize,
 }
 
 /// The ids, locked.
@@ -114,8 +116,8 @@ impl HoldIds {
     /// Returns whether there are any. If another thread has just added the first one, the answer may be that of before.
     #[inline]
     pub(super) fn any(&self) -> bool {
-        // Relaxed: the map is read under its lock.
-        self.count.load(Ordering::Relaxed) > 0
+        // The map is read under its lock. Whoever finds it empty sees which ids have ended.
+        self.count.load(Ordering::Acquire) > 0
     }
 
     /// Returns how many there are.
@@ -131,6 +133,17 @@ impl HoldIds {
     /// Counts a hold that has expired before it was settled.
     pub(super) fn note_expired(&self) {
         self.expired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many ids were due, and have given their places back. It wraps around.
+    pub(super) fn ended(&self) -> usize {
+        // Whoever sees that one has ended has its places.
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Counts an id that was due, after it has given its places back.
+    pub(super) fn note_ended(&self) {
+        self.ended.fetch_add(1, Ordering::Release);
     }
 
     /// A panic under the lock, in an allocation for example, leaves the map intact.
@@ -230,6 +243,6 @@ impl DerefMut for IdGuard<'_> {
 
 impl Drop for IdGuard<'_> {
     fn drop(&mut self) {
-        self.count.store(self.map.holds.len(), Ordering::Relaxed);
+        self.count.store(self.map.holds.len(), Ordering::Release);
     }
 }

@@ -29,7 +29,7 @@ struct LockedUnits<'a> {
 
 impl<C: Clock> Inner<C> {
     pub(super) fn take_hold(&self, step: HoldStep<'_>) -> Result<HoldAnswer, Full> {
-        let (mut ids, _) = self.lock_ids();
+        let mut ids = self.lock_ids();
         let answer = match step {
             HoldStep::Reserve(terms) => self.reserve(&mut ids, &terms),
             HoldStep::Look(terms) => self.look_at(&terms).map(HoldAnswer::Decided),
@@ -42,26 +42,23 @@ impl<C: Clock> Inner<C> {
         answer
     }
 
-    /// Ends the holds that are due, if there are any. Returns whether there were.
-    pub(super) fn end_due_holds(&self) -> bool {
+    /// Ends the holds that are due, if there are any.
+    pub(super) fn end_due_holds(&self) {
         if !self.table.hold_ids.any() {
-            return false;
+            return;
         }
-        let (_, were_due) = self.lock_ids();
+        drop(self.lock_ids());
         self.table.freed.tell();
-        were_due
     }
 
-    /// Locks the ids, and ends the holds that are due. Returns whether there were any.
+    /// Locks the ids, and ends the holds that are due.
     #[cold]
     #[inline(never)]
-    fn lock_ids(&self) -> (IdGuard<'_>, bool) {
+    fn lock_ids(&self) -> IdGuard<'_> {
         let mut ids = self.table.hold_ids.lock();
         // Read under the lock, so that the readings of all steps are in the order of the steps.
         ids.begin(self.time.steady());
-        let mut were_due = false;
         while let Some(StoredHold { phase, places, .. }) = ids.take_due() {
-            were_due = true;
             if let HoldPhase::Live { units, .. } = phase {
                 self.table.hold_ids.note_expired();
                 let mut guards = self.lock_units(&units);
@@ -74,8 +71,9 @@ impl<C: Clock> Inner<C> {
                 self.free(&mut guards, &units);
             }
             self.table.give_back_counters(places);
+            self.table.hold_ids.note_ended();
         }
-        (ids, were_due)
+        ids
     }
 
     fn reserve(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> Result<HoldAnswer, Full> {

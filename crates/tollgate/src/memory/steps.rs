@@ -97,9 +97,14 @@ impl<C: Clock> Inner<C> {
         self.with_room(|| self.charge_elsewhere(charges, fingerprint))
     }
 
-    /// Takes a step. If it has no room, it ends the holds that are due, and takes the step again if that made room.
+    /// Takes a step. If it has no room, it ends the holds that are due, and takes the step again if any have ended since it
+    /// began: another step may be the one that ends them.
     pub(super) fn with_room<A>(&self, mut take: impl FnMut() -> Result<A, Full>) -> Result<A, Full> {
-        take().or_else(|Full| if self.end_due_holds() { take() } else { Err(Full) })
+        let before = self.table.hold_ids.ended();
+        take().or_else(|Full| {
+            self.end_due_holds();
+            if self.table.hold_ids.ended() == before { Err(Full) } else { take() }
+        })
     }
 
     fn charge_elsewhere(
