@@ -47,9 +47,16 @@ impl OrderSearch<'_> {
             if self.tried > MOST_STEPS {
                 return false;
             }
-            for mut after in self.before(ledger, event) {
-                match after.accept(event) {
-                    Ok(()) => {
+            let early = self.first_reading(event);
+            let each = self.before(ledger, event).into_iter().flat_map(|before| {
+                let mut after = before.clone();
+                let accepted = after.accept(event).map(|()| after);
+                let refuses_early = before.refuses_early(event, early);
+                [Some(accepted), refuses_early.then_some(Ok(before))].into_iter().flatten()
+            });
+            for accepted in each {
+                match accepted {
+                    Ok(after) => {
                         next[thread] += 1;
                         if self.explains(&after, next) {
                             return true;
@@ -70,21 +77,29 @@ impl OrderSearch<'_> {
         false
     }
 
-    /// What may hold before this event. A step of another thread may have ended the holds that are due, and have done
-    /// nothing else yet.
+    /// What may hold before this event. A step of another thread may have ended the holds that are due or the first of
+    /// them, and have done nothing else yet: it ends one after another, and a guard and a check do not wait for it.
     fn before<'a>(&self, ledger: &HoldLedger<'a>, event: &HoldEvent) -> Vec<HoldLedger<'a>> {
         let mut ledgers = vec![ledger.clone()];
         if self.threads.len() > 1 && matches!(event.act, HoldAct::Guard(..) | HoldAct::Check(..)) {
-            let overlapping = self
-                .threads
-                .iter()
-                .flatten()
-                .filter(|other| other.called < event.returned && event.called < other.returned);
-            let mut times: Vec<i64> = overlapping.filter_map(|other| other.steady).collect();
+            let mut times: Vec<i64> = self.overlapping(event).filter_map(|other| other.steady).collect();
             times.sort_unstable();
             times.dedup();
+            if let Some(last) = times.last() {
+                ledgers.extend(ledger.while_ending(*last));
+            }
             ledgers.extend(times.into_iter().map(|time| ledger.clone().with_ended(time)));
         }
         ledgers
+    }
+
+    /// The time when this event was called, or the first that an overlapping one has read.
+    fn first_reading(&self, event: &HoldEvent) -> i64 {
+        self.overlapping(event).filter_map(|other| other.steady).fold(event.time, i64::min)
+    }
+
+    fn overlapping<'e>(&'e self, event: &'e HoldEvent) -> impl Iterator<Item = &'e HoldEvent> {
+        let all = self.threads.iter().flatten();
+        all.filter(|other| other.called < event.returned && event.called < other.returned)
     }
 }

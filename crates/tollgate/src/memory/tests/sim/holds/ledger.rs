@@ -118,6 +118,19 @@ impl<'a> HoldLedger<'a> {
         self.agrees_with(event)
     }
 
+    /// Whether this is a check that is rightly refused before it reads the steady clock, where there are several threads. It
+    /// reads it then, and asks again only if a hold has ended meanwhile. So a refusal may come before steps that have read
+    /// an earlier time. At this time, which it and all overlapping steps have reached, no hold may be due and take room.
+    pub(super) fn refuses_early(&self, event: &HoldEvent, time: i64) -> bool {
+        let HoldAct::Check(quota, key, cost) = event.act else { return false };
+        if event.reply != HoldReply::Full || self.world.threads.len() == 1 || event.held > self.world.cap {
+            return false;
+        }
+        let mut without_due = self.clone().with_ended(time);
+        without_due.wall = event.wall.unwrap_or(self.wall);
+        without_due.may_be_full(&plain(quota, key, cost), &event.reply).is_ok()
+    }
+
     /// Live units and places after a step of one thread.
     fn agrees_with(&self, event: &HoldEvent) -> Result<(), String> {
         let Some(live) = &event.live else { return Ok(()) };
@@ -139,6 +152,23 @@ impl<'a> HoldLedger<'a> {
         self
     }
 
+    /// What holds after the end of each hold that is due then, but the last, as one step ends them: in the order of their
+    /// ends, and of their ids if those are equal. It has not come to the others, even if they end at the same time.
+    pub(super) fn while_ending(&self, steady: i64) -> Vec<Self> {
+        let mut due: Vec<(i64, usize)> = self.holds.iter().map(|(id, hold)| (hold.end, *id)).collect();
+        due.retain(|(end, _)| *end <= steady);
+        due.sort_unstable();
+        due.pop();
+        let mut ending = self.clone();
+        let each = due.into_iter().map(|(end, id)| {
+            // Whoever reads the end of the others waits until they have ended as well.
+            ending.steady = ending.steady.max(end - 1);
+            ending.end_hold(id);
+            ending.clone()
+        });
+        each.collect()
+    }
+
     /// A step on holds ends those that are due. After a step back, none is left longer than its length (rule 20).
     fn end_due(&mut self, steady: i64) {
         if steady < self.steady {
@@ -149,11 +179,14 @@ impl<'a> HoldLedger<'a> {
         self.steady = steady;
         let due: Vec<usize> =
             self.holds.iter().filter(|(_, hold)| hold.end <= steady).map(|(id, _)| *id).collect();
-        for id in due {
-            let units = self.holds.remove(&id).map(|hold| hold.units).unwrap_or_default();
-            for (policy, _, units) in units.iter().filter_map(|number| self.live.remove(number)) {
-                *self.expired.entry(policy).or_default() += units;
-            }
+        due.into_iter().for_each(|id| self.end_hold(id));
+    }
+
+    /// Its units have expired, unless they were forgotten.
+    fn end_hold(&mut self, id: usize) {
+        let units = self.holds.remove(&id).map(|hold| hold.units).unwrap_or_default();
+        for (policy, _, units) in units.iter().filter_map(|number| self.live.remove(number)) {
+            *self.expired.entry(policy).or_default() += units;
         }
     }
 
@@ -216,12 +249,44 @@ impl<'a> HoldLedger<'a> {
         let HoldReply::Decided { mut in_flight, mut charged, is_repeated } = decided else {
             return Err("no decision".into());
         };
+        if self.is_read_apart(ask, reply, &in_flight, &charged) {
+            return Ok(reply.clone());
+        }
         if admits && ask.units > 0 && *reply != HoldReply::Full {
             let units = self.take(ask, &mut in_flight);
             self.charge(ask, &mut charged);
             self.guards.insert(number, units[0]);
         }
         Ok(HoldReply::Decided { in_flight, charged, is_repeated })
+    }
+
+    /// Whether this denies a guard of a key with live units by several quotas, which were read one after another. One that
+    /// denies did so when it was read, and what is said of the others may be of another time. Nothing is taken then.
+    fn is_read_apart(
+        &self,
+        ask: &HoldAsk,
+        reply: &HoldReply,
+        in_flight: &[UnitsReply],
+        charged: &[ChargeReply],
+    ) -> bool {
+        let HoldReply::Decided { in_flight: told, charged: read, is_repeated: false } = reply else {
+            return false;
+        };
+        // Anything else is decided under the locks of all.
+        let is_without_locks =
+            |units: &UnitsReply| units.live > 0 && !units.is_exceeded && !units.can_never_pass;
+        let each = || ask.quotas.iter().zip(read).zip(charged);
+        self.world.threads.len() > 1
+            && ask.units > 0
+            && ask.quotas.len() > 1
+            && read.len() == charged.len()
+            && told == in_flight
+            && in_flight.iter().all(is_without_locks)
+            && each().any(|((_, read), now)| read == now && now.is_denied)
+            && each().all(|((quota, read), now)| {
+                let is_denied = read.used + u64::from(ask.cost.max(1)) > self.world.quotas[*quota].limit;
+                *read == ChargeReply { used: read.used, is_denied, ..*now }
+            })
     }
 
     fn renew(&mut self, ask: &HoldAsk) -> HoldReply {
