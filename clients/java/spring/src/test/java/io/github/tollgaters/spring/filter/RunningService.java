@@ -1,5 +1,6 @@
 package io.github.tollgaters.spring.filter;
 
+import io.github.tollgaters.spring.mvc.Servers;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -48,7 +49,7 @@ public final class RunningService implements AutoCloseable {
 
     /** Sends a signal, such as STOP. */
     public void signal(String name) throws Exception {
-        new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start().waitFor();
+        Servers.signal(process, name);
     }
 
     @Override

@@ -7,6 +7,7 @@ import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -27,13 +28,34 @@ public final class Servers implements AutoCloseable {
 
         /** Sends a signal, such as STOP. */
         public void signal(String name) throws IOException, InterruptedException {
-            new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start().waitFor();
+            Servers.signal(process, name);
         }
 
         /** Ends the service at once. */
         public void kill() {
             process.destroyForcibly().onExit().join();
         }
+    }
+
+    /** Sends a signal. After STOP, a thread may still answer a request, so this waits until every thread has stopped. */
+    public static void signal(Process process, String name) throws IOException, InterruptedException {
+        new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start().waitFor();
+        Path threads = Path.of("/proc", Long.toString(process.pid()), "task");
+        while (name.equals("STOP") && Files.isDirectory(threads) && !haveStopped(threads)) {
+            Thread.sleep(5);
+        }
+    }
+
+    private static boolean haveStopped(Path threads) throws IOException {
+        try (DirectoryStream<Path> each = Files.newDirectoryStream(threads)) {
+            for (Path thread : each) {
+                String stat = Files.readString(thread.resolve("stat"));
+                if (stat.charAt(stat.lastIndexOf(')') + 2) != 'T') {
+                    return false;
+                }
+            }
+        }
+        return true;
     }
 
     /** Starts the service with these arguments. */

@@ -253,7 +253,7 @@ class WebFluxTest {
         Servers.Service service = servers.policies(POLICIES);
         String url = app(service, "--tollgate.timeout=4s");
         assertThat(get(url + "/mono/warm").statusCode()).isEqualTo(200);
-        signal("STOP", service);
+        service.signal("STOP");
         long start = System.nanoTime();
         List<CompletableFuture<Integer>> waiting = new ArrayList<>();
         for (int call = 0; call < 64; call++) {
@@ -264,7 +264,7 @@ class WebFluxTest {
         assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
         assertThat(waiting).allSatisfy(answer -> assertThat(answer.join()).isEqualTo(200));
         assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(10));
-        signal("CONT", service);
+        service.signal("CONT");
     }
 
     @Test
@@ -282,11 +282,6 @@ class WebFluxTest {
                 .hasSize(20);
         assertThat(apps.stream().mapToInt(app -> app.getBean(Calls.class).count.get()).sum())
                 .isEqualTo(20);
-    }
-
-    private static void signal(String name, Servers.Service service) throws Exception {
-        String pid = Long.toString(service.process().pid());
-        new ProcessBuilder("kill", "-" + name, pid).start().waitFor();
     }
 
     private static CompletableFuture<Integer> status(String url) {
