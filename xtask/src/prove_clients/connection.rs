@@ -75,7 +75,8 @@ impl AppConnection {
         let mut stream = self.stream.take().context("connected")?;
         let watch = Stopwatch::start();
         stream.get_mut().write_all(request.as_bytes()).context("the app closed the connection")?;
-        let mut answer = read_answer(&mut stream)?;
+        let mut answer = read_answer(&mut stream)
+            .with_context(|| request.lines().next().unwrap_or_default().to_owned())?;
         answer.time = watch.elapsed();
         if answer.header("connection") != Some("close") {
             self.stream = Some(stream);
