@@ -116,7 +116,7 @@ impl HoldIds {
     /// Returns whether there are any. If another thread has just added the first one, the answer may be that of before.
     #[inline]
     pub(super) fn any(&self) -> bool {
-        // The map is read under its lock. Whoever finds it empty sees which ids have ended.
+        // The map itself is read under its lock. Acquire: a thread that finds no ids also sees those counted as ended.
         self.count.load(Ordering::Acquire) > 0
     }
 
@@ -137,7 +137,7 @@ impl HoldIds {
 
     /// Returns how many ids were due, and have given their places back. It wraps around.
     pub(super) fn ended(&self) -> usize {
-        // Whoever sees that one has ended has its places.
+        // Acquire: a thread that sees an id counted also sees the places that it gave back.
         self.ended.load(Ordering::Acquire)
     }
 

@@ -161,7 +161,7 @@ impl<'a> HoldLedger<'a> {
         due.pop();
         let mut ending = self.clone();
         let each = due.into_iter().map(|(end, id)| {
-            // Whoever reads the end of the others waits until they have ended as well.
+            // A step whose time is at or after the other ends waits until those holds have ended as well.
             ending.steady = ending.steady.max(end - 1);
             ending.end_hold(id);
             ending.clone()
