@@ -23,44 +23,38 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.springframework.expression.EvaluationContext;
 
-/** One limit of URLs, read from the properties. */
-public final class UrlFilter {
+/**
+ * One limit of URLs, read from the properties.
+ *
+ * @param property the name of the property, for errors
+ * @param name the name of the check
+ * @param pattern the paths
+ * @param methods the methods; all if there are none
+ * @param policy the limits of the call, or the policies of the service
+ * @param attributes the key; the address if there are none
+ * @param cost the units
+ * @param condition whether a request is limited, or null
+ * @param headers whether responses get the limit headers that the service sends
+ * @param problem whose body a denial has
+ * @param isOfUsers whether it is the limit of the RLaaS Users Service
+ * @param contexts what expressions see of a request
+ */
+record UrlFilter(
+        String property,
+        String name,
+        UrlPattern pattern,
+        List<String> methods,
+        RateLimitPolicy policy,
+        Map<String, FilterExpression> attributes,
+        FilterExpression cost,
+        FilterExpression condition,
+        boolean headers,
+        ProblemBody problem,
+        boolean isOfUsers,
+        Function<FilterRequest, EvaluationContext> contexts) {
 
     private static final String ADDRESS = "ip";
     private static final String COST = "must be a whole number from 0 to 4294967295";
-
-    private final String property;
-    private final String name;
-    private final UrlPattern pattern;
-    private final List<String> methods;
-    private final RateLimitPolicy policy;
-    private final Map<String, FilterExpression> attributes;
-    private final FilterExpression cost;
-    private final FilterExpression condition;
-    private final boolean headers;
-    private final ProblemBody problem;
-    private final boolean isOfUsers;
-    private final Function<FilterRequest, EvaluationContext> contexts;
-
-    private UrlFilter(Parts parts, Function<FilterRequest, EvaluationContext> contexts) {
-        this.property = parts.property;
-        this.name = parts.name;
-        this.pattern = parts.pattern;
-        this.methods = parts.methods;
-        this.policy = parts.policy;
-        this.attributes = parts.attributes;
-        this.cost = parts.cost;
-        this.condition = parts.condition;
-        this.headers = parts.headers;
-        this.problem = parts.problem;
-        this.isOfUsers = parts.isOfUsers;
-        this.contexts = contexts;
-    }
-
-    private record Parts(String property, String name, UrlPattern pattern, List<String> methods,
-            RateLimitPolicy policy, Map<String, FilterExpression> attributes, FilterExpression cost, FilterExpression condition,
-            boolean headers, ProblemBody problem, boolean isOfUsers) {
-    }
 
     /** Reads a filter; an error names the property. */
     static UrlFilter of(FilterProperties filter, String property, TollgateProperties all,
@@ -94,8 +88,8 @@ public final class UrlFilter {
                 : RateLimitPolicy.ofQuotas(filter.quotas(), scope);
         boolean headers = filter.headers() != null ? filter.headers() : all.includeHttpHeaders();
         UrlPattern pattern = UrlPattern.parse(filter.url(), property + ".url");
-        return new UrlFilter(new Parts(property, filter.effectiveName(), pattern, filter.methods(), policy, attributes,
-                cost, condition, headers, all.problem(), false), contexts);
+        return new UrlFilter(property, filter.effectiveName(), pattern, filter.methods(), policy, attributes,
+                cost, condition, headers, all.problem(), false, contexts);
     }
 
     /** Makes the filter of the RLaaS Users Service, for every path. */
@@ -105,40 +99,8 @@ public final class UrlFilter {
         Map<String, FilterExpression> attributes = Map.of(UserLimit.PARAMETER,
                 FilterExpression.parse("#{params['" + UserLimit.PARAMETER + "']}", property));
         RateLimitPolicy policy = RateLimitPolicy.ofQuotas(List.of(limit.quota()), RateLimitScope.USER);
-        return new UrlFilter(new Parts(property, UserLimit.NAME, UrlPattern.parse("/**", property), List.of(), policy,
-                attributes, FilterExpression.parse("1", property), null, all.includeHttpHeaders(), all.problem(), true), contexts);
-    }
-
-    /**
-     * Returns the name of the check.
-     *
-     * @return the name
-     */
-    public String name() {
-        return name;
-    }
-
-    /**
-     * Returns the limit.
-     *
-     * @return the limits of the call, or the policies of the service
-     */
-    public RateLimitPolicy policy() {
-        return policy;
-    }
-
-    /**
-     * Returns whether responses get the limit headers that the service sends.
-     *
-     * @return whether they do
-     */
-    public boolean headers() {
-        return headers;
-    }
-
-    /** Returns where the filter is written. */
-    String property() {
-        return property;
+        return new UrlFilter(property, UserLimit.NAME, UrlPattern.parse("/**", property), List.of(), policy,
+                attributes, FilterExpression.parse("1", property), null, all.includeHttpHeaders(), all.problem(), true, contexts);
     }
 
     /** Returns whether the filter limits the path and the method. */
