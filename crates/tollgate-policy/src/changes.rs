@@ -7,7 +7,7 @@ use tollgate::CountDenied;
 
 #[cfg(feature = "file")]
 use crate::Config;
-use crate::overrides::OverrideRule;
+use crate::file_overrides::FileOverrideRule;
 use crate::{Policies, Policy, PolicyKind, Printable};
 
 /// The changes between two files, in few words.
@@ -158,7 +158,7 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
 }
 
 /// The overrides without their places. Whether denials count is the policy's, and said once.
-fn overrides(policy: &Policy) -> impl Iterator<Item = (&OverrideRule, Vec<String>)> {
+fn overrides(policy: &Policy) -> impl Iterator<Item = (&FileOverrideRule, Vec<String>)> {
     policy.overrides.iter().map(|over| {
         let lists = over.lists.iter().flat_map(|list| [&list.enforced, &list.candidates]);
         (&over.rule, lists.map(|specs| listed(specs.written())).collect())

@@ -6,11 +6,11 @@
 use tollgate::CountDenied;
 
 use crate::condition::Lowercase;
+use crate::file_overrides::FileOverrideRule;
 use crate::limit::{QuotaLists, QuotaSpecs};
-use crate::overrides::OverrideRule;
 use crate::{
-    Condition, Conditions, Cost, CostAttribute, Generation, GenerationWriter, Identity, List, OnMissingCost,
-    Override, OverrideTable, Pattern, Policy, PolicyKind, Test,
+    Condition, Conditions, Cost, CostAttribute, FileOverride, FileOverrideTable, Generation,
+    GenerationWriter, Identity, List, OnMissingCost, Pattern, Policy, PolicyKind, Test,
 };
 
 /// Returns the generation of these policies. `unmatched` is what happens to requests that none of them matches.
@@ -204,15 +204,15 @@ fn write_specs(specs: &QuotaSpecs, writer: &mut GenerationWriter) {
     });
 }
 
-fn write_override(over: &Override, writer: &mut GenerationWriter) {
-    let Override { at: _, rule, lists } = over;
+fn write_override(over: &FileOverride, writer: &mut GenerationWriter) {
+    let FileOverride { at: _, rule, lists } = over;
     match rule {
-        OverrideRule::When(conditions) => {
+        FileOverrideRule::When(conditions) => {
             writer.text("when");
             write_conditions(conditions, writer);
             writer.list(&**lists, write_lists);
         }
-        OverrideRule::In(OverrideTable { attribute, values, len: _ }) => {
+        FileOverrideRule::In(FileOverrideTable { attribute, values, len: _ }) => {
             writer.text("values");
             writer.text(attribute);
             // Which number a list has depends on the order of the rows.

@@ -67,6 +67,8 @@ mod cost;
 mod expression;
 #[cfg(feature = "file")]
 mod file;
+#[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
+mod file_overrides;
 mod generation;
 mod identity;
 mod implied;
@@ -78,8 +80,6 @@ mod list;
 mod matched;
 mod overlap;
 mod overlap_index;
-#[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
-mod overrides;
 mod overrun;
 mod policies;
 mod policy;
@@ -105,6 +105,7 @@ pub use self::conditions::Conditions;
 pub use self::config::{Config, StoreSettings};
 pub use self::cost::{Cost, CostAttribute, CostError, OnMissingCost};
 pub use self::expression::{Expression, ExpressionError};
+pub use self::file_overrides::{FileOverride, FileOverrideTable};
 pub use self::generation::{Generation, GenerationError, GenerationWriter};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
@@ -118,7 +119,6 @@ pub use self::limiter::{
 pub use self::list::List;
 pub use self::matched::{MatchedPolicies, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};
 pub use self::overlap_index::OverlapIndex;
-pub use self::overrides::{Override, OverrideTable};
 pub use self::overrun::Overrun;
 pub use self::policies::{Policies, UnmatchedRequests};
 pub use self::policy::{Mode, OnMissingKey, Policy, PolicyKind};

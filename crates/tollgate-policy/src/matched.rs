@@ -7,8 +7,8 @@ use thiserror::Error;
 use tollgate::{Charge, InFlightCharge, Key, PolicyInFlight, PolicyQuota};
 
 use crate::cost::CostError;
+use crate::file_overrides::ListPlace;
 use crate::limit::QuotaLists;
-use crate::overrides::ListPlace;
 use crate::reading::Readings;
 use crate::value::PATH;
 use crate::{

@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 use tollgate::{CountDenied, InFlight, OnStoreFailure, PolicyInFlight, PolicyQuota, Quota};
 use tollgate_http::HeaderFormats;
 
+use crate::file_overrides::ListPlace;
 use crate::implied::implies;
 use crate::index::Candidate;
 use crate::limit::{QuotaLists, QuotaSpecs};
 use crate::overlap::overlap;
-use crate::overrides::ListPlace;
 use crate::reading::Readings;
 use crate::{
-    Condition, Conditions, Cost, Identity, Override, Overrun, PolicyBuilder, PolicyError, Position,
+    Condition, Conditions, Cost, FileOverride, Identity, Overrun, PolicyBuilder, PolicyError, Position,
     QuotaSpec, SentReading, UndecidedValue, UnknownValue, View,
 };
 
@@ -39,7 +39,7 @@ pub struct Policy {
     pub(crate) on_missing_key: OnMissingKey,
     pub(crate) cost: Cost,
     pub(crate) quotas: QuotaLists,
-    pub(crate) overrides: Box<[Override]>,
+    pub(crate) overrides: Box<[FileOverride]>,
     pub(crate) overrun: Overrun,
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) headers: HeaderFormats,
@@ -342,7 +342,7 @@ impl Policy {
 
     /// Returns the overrides; the first that holds applies.
     #[must_use]
-    pub fn overrides(&self) -> &[Override] {
+    pub fn overrides(&self) -> &[FileOverride] {
         &self.overrides
     }
 
@@ -371,7 +371,7 @@ impl Policy {
         if let Cost::Attribute(attribute) = &self.cost {
             names.push(attribute.name());
         }
-        let override_names = self.overrides.iter().flat_map(Override::attributes);
+        let override_names = self.overrides.iter().flat_map(FileOverride::attributes);
         let limit_names =
             [&self.quotas.enforced, &self.quotas.candidates].into_iter().flat_map(QuotaSpecs::attributes);
         let names = names.into_iter().chain(limit_names);
@@ -472,7 +472,7 @@ impl Policy {
     /// # Errors
     ///
     /// If that depends on an attribute whose value is not known.
-    pub fn override_for<V: View>(&self, view: &V) -> Result<Option<&Override>, UndecidedValue<'_>> {
+    pub fn override_for<V: View>(&self, view: &V) -> Result<Option<&FileOverride>, UndecidedValue<'_>> {
         Ok(ListPlace::find(&self.overrides, view)?.of_override(&self.overrides))
     }
 

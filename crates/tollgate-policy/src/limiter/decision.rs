@@ -62,7 +62,7 @@ pub struct QuotaStanding<'a> {
     /// policy for outages decided, the state has another limit.
     pub quota: &'a PolicyQuota,
     /// The same quota as the [policies](PolicyDecision::policies) have it: there it is one of [`Policy::quotas`], or of
-    /// an [override](crate::Override::quotas).
+    /// an [override](crate::FileOverride::quotas).
     pub declared: &'a PolicyQuota,
     /// Where it stands.
     pub state: &'a QuotaState,

@@ -17,8 +17,8 @@ use crate::file::{
 };
 use crate::problem::PolicyProblem;
 use crate::{
-    Attributes, Conditions, Config, Cost, CostAttribute, HeaderFormat, HeaderFormats, Identity, Mode,
-    OnMissingKey, Override, Policies, Policy, PolicyKind, StoreSettings, UnmatchedRequests, warning,
+    Attributes, Conditions, Config, Cost, CostAttribute, FileOverride, HeaderFormat, HeaderFormats, Identity,
+    Mode, OnMissingKey, Policies, Policy, PolicyKind, StoreSettings, UnmatchedRequests, warning,
 };
 
 /// The defaults of all policies.
@@ -189,7 +189,7 @@ fn policy(
         named,
     };
     let overrides = raw.overrides.map(|overrides| overrides.value.0).unwrap_or_default();
-    let mut overrides: Vec<Override> =
+    let mut overrides: Vec<FileOverride> =
         overrides.into_iter().filter_map(|raw| scope.resolve_override(raw, problems)).collect();
     let (list, tier) = match raw.quotas {
         Some(At { at, value: PolicyQuotas::Tier(tier), .. }) => scope.tier(at, *tier, problems).unzip(),

@@ -7,12 +7,12 @@ use tollgate_yaml::{At, FilePlace, Position, ProblemKind, Problems, Sources, Wri
 
 use super::attribute;
 use crate::file::{NamedQuotas, QuotaList, RawOverride, RawTier};
+use crate::file_overrides::FileOverrideRule;
 use crate::index::Table;
 use crate::limit::{QuotaLists, QuotaSpecs};
-use crate::overrides::OverrideRule;
 use crate::policy::candidate_name;
 use crate::problem::PolicyProblem;
-use crate::{LimitAttribute, Override, OverrideTable};
+use crate::{FileOverride, FileOverrideTable, LimitAttribute};
 
 /// Definitions that policies refer to by name.
 pub(super) struct Definitions<'a> {
@@ -51,7 +51,7 @@ impl Scope<'_> {
     }
 
     /// The tiers as a table. Candidates are the same for all tiers.
-    pub(super) fn by_tier(&self, by: ByTier, candidates: &QuotaSpecs) -> Override {
+    pub(super) fn by_tier(&self, by: ByTier, candidates: &QuotaSpecs) -> FileOverride {
         let at = |value: &QuotaList| At { at: by.at, end: by.at, value: value.clone() };
         let tiers = self.named.tiers.iter().map(|(name, list)| (name.clone(), at(list))).collect();
         let mut over = self.table(by.at, by.attribute, tiers);
@@ -65,7 +65,7 @@ impl Scope<'_> {
         at: Position,
         attribute: Box<str>,
         mut values: Vec<(Box<str>, At<QuotaList>)>,
-    ) -> Override {
+    ) -> FileOverride {
         // Sorted, so that equal tables compare equal whatever the order of the file.
         values.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut lists = Vec::new();
@@ -81,11 +81,11 @@ impl Scope<'_> {
             });
             slots.push((name.as_ref(), number));
         }
-        let table = OverrideTable { attribute, values: Table::new(slots), len: values.len() };
-        Override { at, rule: OverrideRule::In(table), lists: lists.into() }
+        let table = FileOverrideTable { attribute, values: Table::new(slots), len: values.len() };
+        FileOverride { at, rule: FileOverrideRule::In(table), lists: lists.into() }
     }
 
-    fn resolve_table(&self, at: Position, raw: RawOverride, problems: &mut Problems) -> Option<Override> {
+    fn resolve_table(&self, at: Position, raw: RawOverride, problems: &mut Problems) -> Option<FileOverride> {
         for (key, at) in raw.given.iter().filter(|(key, _)| ["when", "quotas", "candidate"].contains(key)) {
             problems.add(*at, ProblemKind::Needless { section: "a table of overrides", key });
         }
@@ -141,7 +141,11 @@ impl Scope<'_> {
         QuotaSpecs::new(rules.collect()).with_in_flight(in_flight)
     }
 
-    pub(super) fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {
+    pub(super) fn resolve_override(
+        &self,
+        raw: At<RawOverride>,
+        problems: &mut Problems,
+    ) -> Option<FileOverride> {
         let At { at, value: raw, .. } = raw;
         if ["by", "values", "values_from"].iter().any(|key| raw.gives(key)) {
             raw.need(&["by"], at, problems);
@@ -149,6 +153,6 @@ impl Scope<'_> {
         }
         raw.need(&["when", "quotas"], at, problems);
         let quotas = self.quotas(raw.quotas, raw.candidate);
-        Some(Override { at, rule: OverrideRule::When(raw.when?.value), lists: [quotas].into() })
+        Some(FileOverride { at, rule: FileOverrideRule::When(raw.when?.value), lists: [quotas].into() })
     }
 }

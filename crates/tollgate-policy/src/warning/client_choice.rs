@@ -4,7 +4,7 @@ use tollgate::Quota;
 
 use super::redundant::never_binds;
 use crate::limit::{QuotaLists, QuotaSpecs};
-use crate::{Condition, Conditions, Override, OverrideTable, Policy, Position};
+use crate::{Condition, Conditions, FileOverride, FileOverrideTable, Policy, Position};
 
 /// The prefix of attributes that are headers of the client.
 const HEADER: &str = "header.";
@@ -14,7 +14,7 @@ pub(super) fn chosen_by_client(policy: &Policy) -> Vec<(Position, &str)> {
     let own = policy.quotas.enforced.attributes().map(|name| (policy.at, name));
     let overrides = policy.overrides.iter().filter(|over| is_looser(over, &policy.quotas));
     let choices_of_overrides = overrides.flat_map(|over| {
-        let table = over.table().map(OverrideTable::attribute);
+        let table = over.table().map(FileOverrideTable::attribute);
         let when = over.when().into_iter().flat_map(Conditions::iter).map(Condition::attribute);
         when.chain(table).map(|name| (over.at, name))
     });
@@ -25,7 +25,7 @@ pub(super) fn chosen_by_client(policy: &Policy) -> Vec<(Position, &str)> {
 }
 
 /// Returns whether one of its lists may admit what the policy's own quotas deny.
-fn is_looser(over: &Override, own: &QuotaLists) -> bool {
+fn is_looser(over: &FileOverride, own: &QuotaLists) -> bool {
     over.lists.iter().any(|list| !is_as_strict(&list.enforced, &own.enforced))
 }
 

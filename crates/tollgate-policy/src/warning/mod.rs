@@ -20,7 +20,7 @@ use self::unreachable_method::unreachable_methods;
 use self::unreachable_path::unreachable;
 use crate::implied::implies;
 use crate::limit::QuotaLists;
-use crate::{Cost, Identity, Mode, OverlapIndex, Override, Policy, PolicyKind, Position, Printable};
+use crate::{Cost, FileOverride, Identity, Mode, OverlapIndex, Policy, PolicyKind, Position, Printable};
 
 /// A probable mistake in a valid file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -279,7 +279,7 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
         }
         for (index, over) in policy.overrides.iter().enumerate() {
             // Of a table nothing is implied.
-            let is_implied = |earlier: &&Override| {
+            let is_implied = |earlier: &&FileOverride| {
                 over.when().zip(earlier.when()).is_some_and(|(own, it)| implies(own, it))
             };
             if let Some(earlier) = policy.overrides.iter().take(index).find(is_implied) {

@@ -1,11 +1,11 @@
 //! Patterns of methods that no usual request has.
 
-use crate::{Condition, Conditions, Expression, Override, Pattern, Policy, Test};
+use crate::{Condition, Conditions, Expression, FileOverride, Pattern, Policy, Test};
 
 /// The patterns of a policy, and of the conditions of its overrides, that need a lower-case letter in a method. Methods
 /// are case-sensitive (RFC 9110, section 9.1), and all registered ones are in capital letters.
 pub(super) fn unreachable_methods(policy: &Policy) -> Vec<String> {
-    let overrides = policy.overrides.iter().filter_map(Override::when).flat_map(Conditions::iter);
+    let overrides = policy.overrides.iter().filter_map(FileOverride::when).flat_map(Conditions::iter);
     let method_conditions =
         policy.conditions.iter().chain(overrides).filter(|condition| condition.attribute() == "method");
     let mut patterns = Vec::new();

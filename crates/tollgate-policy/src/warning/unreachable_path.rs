@@ -1,10 +1,10 @@
 //! Patterns of paths that no normalized path can have.
 
-use crate::{Condition, Conditions, Override, Pattern, Policy, Test};
+use crate::{Condition, Conditions, FileOverride, Pattern, Policy, Test};
 
 /// The patterns of a policy, and of the conditions of its overrides, that no normalized path fits.
 pub(super) fn unreachable(policy: &Policy) -> impl Iterator<Item = &Pattern> {
-    let overrides = policy.overrides.iter().filter_map(Override::when).flat_map(Conditions::iter);
+    let overrides = policy.overrides.iter().filter_map(FileOverride::when).flat_map(Conditions::iter);
     let path_conditions =
         policy.conditions.iter().chain(overrides).filter(|condition| condition.attribute() == "path");
     path_conditions.map(Condition::test).flat_map(patterns).filter(|pattern| fits_no_path(pattern))

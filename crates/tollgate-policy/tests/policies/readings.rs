@@ -1,7 +1,7 @@
 //! A path that decoding or dot segments change is read twice: as it was sent, and normalized.
 
 use tollgate::MemoryStore;
-use tollgate_policy::{Attributes, Config, Outcome, Override, Policy, PolicyLimiter};
+use tollgate_policy::{Attributes, Config, FileOverride, Outcome, Policy, PolicyLimiter};
 use tollgate_testkit::block_on;
 
 /// Returns the outcome for this path: the policies that count it, or the one that decides without.
@@ -194,7 +194,7 @@ policies:
     let denied = decide();
     assert_eq!((denied.is_allowed(), denied.policy().map(Policy::name)), (false, Some("api")));
     for it in denied.quotas() {
-        let lists = it.policy.overrides().iter().flat_map(Override::quotas).chain([it.policy.quotas()]);
+        let lists = it.policy.overrides().iter().flat_map(FileOverride::quotas).chain([it.policy.quotas()]);
         assert!(lists.flatten().any(|own| std::ptr::eq(own, it.declared)), "it is the policy's own quota");
     }
     let quotas = denied.quotas().map(|it| (it.policy.name(), it.quota.quota().to_string(), it.state.used()));

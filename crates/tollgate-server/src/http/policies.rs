@@ -4,7 +4,7 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{Clock, CountDenied, SystemClock};
-use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind};
+use tollgate_policy::{Conditions, Cost, FileOverride, Policy, PolicyKind};
 
 use super::reloads::{NotLive, ReloadBody};
 use super::{Edge, Reply, reply};
@@ -71,7 +71,7 @@ struct PolicyBody<'a> {
 
 /// Other quotas for some requests of a policy.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Override")]
+#[schemars(rename = "FileOverride")]
 struct OverrideBody<'a> {
     /// The attributes of its tests.
     when: Vec<&'a str>,
@@ -151,7 +151,7 @@ impl<'a> PolicyBody<'a> {
 }
 
 impl<'a> OverrideBody<'a> {
-    fn new(over: &'a Override) -> Self {
+    fn new(over: &'a FileOverride) -> Self {
         if let Some(table) = over.table() {
             let (when, values) = (vec![table.attribute()], Some(table.len()));
             return Self { when, values, quotas: Vec::new(), unlimited: false, candidate: Vec::new() };

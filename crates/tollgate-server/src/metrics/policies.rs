@@ -1,7 +1,7 @@
 //! Metrics by policy. The labels are policy names, so the operator bounds their number.
 
 use tollgate::OnStoreFailure;
-use tollgate_policy::{HoldTally, Mode, Override, Policy, PolicySet, Tally, TrialTally};
+use tollgate_policy::{FileOverride, HoldTally, Mode, Policy, PolicySet, Tally, TrialTally};
 
 use super::family::{MetricSample, Samples};
 
@@ -89,6 +89,6 @@ fn needs_store(policy: &Policy) -> bool {
 }
 
 fn has_candidates(policy: &Policy) -> bool {
-    let mut candidates = policy.overrides().iter().flat_map(Override::candidates);
+    let mut candidates = policy.overrides().iter().flat_map(FileOverride::candidates);
     !policy.candidates().is_empty() || candidates.any(|list| !list.is_empty())
 }

@@ -5,7 +5,7 @@
 use thiserror::Error;
 use tollgate::{PolicyQuota, Quota, QuotaKind};
 use tollgate_policy::{
-    Config, Identity, Mode, OverlapIndex, Override, Policies, Policy, Position, Problem, ProblemKind,
+    Config, FileOverride, Identity, Mode, OverlapIndex, Policies, Policy, Position, Problem, ProblemKind,
     StoreSettings,
 };
 use tollgate_redis::{AcrossSlots, KeyLayout, LayoutError, StoreUrl};
@@ -234,7 +234,7 @@ impl StoreFit {
     fn apart<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<MisfitReason> {
         let decides = |policy: &Policy| {
             let limits_in_flight = || {
-                let mut in_overrides = policy.overrides().iter().flat_map(Override::in_flight).flatten();
+                let mut in_overrides = policy.overrides().iter().flat_map(FileOverride::in_flight).flatten();
                 policy.in_flight().is_some() || in_overrides.next().is_some()
             };
             let counts = enforced(policy).any(|quotas| !quotas.is_empty()) || limits_in_flight();
@@ -332,12 +332,12 @@ fn shared_with_policy<'a>(
 
 /// Returns the lists of quotas that decide; one of them is charged at a time.
 fn enforced(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
-    policy.overrides().iter().flat_map(Override::quotas).chain([policy.quotas()])
+    policy.overrides().iter().flat_map(FileOverride::quotas).chain([policy.quotas()])
 }
 
 /// Returns the lists of quotas on trial.
 fn candidates(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
-    policy.overrides().iter().flat_map(Override::candidates).chain([policy.candidates()])
+    policy.overrides().iter().flat_map(FileOverride::candidates).chain([policy.candidates()])
 }
 
 /// Returns all pairs of quotas that are charged together.

@@ -8,25 +8,25 @@ use crate::{Condition, Conditions, Position, QuotaSpec, UndecidedValue, Value, V
 
 /// An override: other quotas for some requests of a policy, by conditions or by a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Override {
+pub struct FileOverride {
     pub(crate) at: Position,
-    pub(crate) rule: OverrideRule,
+    pub(crate) rule: FileOverrideRule,
     /// One list for conditions. For a table, each list once, even if several values have it.
     pub(crate) lists: Box<[QuotaLists]>,
 }
 
 /// The requests that an override applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum OverrideRule {
+pub(crate) enum FileOverrideRule {
     /// Requests that meet these conditions.
     When(Conditions),
     /// Requests whose value is in the table.
-    In(OverrideTable),
+    In(FileOverrideTable),
 }
 
 /// The values of an attribute for which an override has quotas.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OverrideTable {
+pub struct FileOverrideTable {
     pub(crate) attribute: Box<str>,
     /// The number of each value's list.
     pub(crate) values: Table<u32>,
@@ -39,7 +39,10 @@ pub(crate) struct ListPlace(Option<(u32, u32)>);
 
 impl ListPlace {
     /// The list for a request: that of the first override that holds, else the policy's own.
-    pub(crate) fn find<'a, V: View>(overrides: &'a [Override], view: &V) -> Result<Self, UndecidedValue<'a>> {
+    pub(crate) fn find<'a, V: View>(
+        overrides: &'a [FileOverride],
+        view: &V,
+    ) -> Result<Self, UndecidedValue<'a>> {
         for (number, over) in (0..).zip(overrides) {
             if let Some(list) = over.list(view)? {
                 return Ok(Self(Some((number, list))));
@@ -48,19 +51,19 @@ impl ListPlace {
         Ok(Self(None))
     }
 
-    pub(crate) fn of<'a>(self, overrides: &'a [Override], own: &'a QuotaLists) -> &'a QuotaLists {
+    pub(crate) fn of<'a>(self, overrides: &'a [FileOverride], own: &'a QuotaLists) -> &'a QuotaLists {
         let Self(Some((number, list))) = self else { return own };
         let over = overrides.get(number as usize);
         over.and_then(|over| over.lists.get(list as usize)).unwrap_or(own)
     }
 
     /// The override that has it, if one does.
-    pub(crate) fn of_override(self, overrides: &[Override]) -> Option<&Override> {
+    pub(crate) fn of_override(self, overrides: &[FileOverride]) -> Option<&FileOverride> {
         self.0.and_then(|(number, _)| overrides.get(number as usize))
     }
 }
 
-impl Override {
+impl FileOverride {
     /// Returns its place in the file.
     #[must_use]
     pub const fn at(&self) -> Position {
@@ -71,17 +74,17 @@ impl Override {
     #[must_use]
     pub const fn when(&self) -> Option<&Conditions> {
         match &self.rule {
-            OverrideRule::When(conditions) => Some(conditions),
-            OverrideRule::In(_) => None,
+            FileOverrideRule::When(conditions) => Some(conditions),
+            FileOverrideRule::In(_) => None,
         }
     }
 
     /// Returns the table, if it is one.
     #[must_use]
-    pub const fn table(&self) -> Option<&OverrideTable> {
+    pub const fn table(&self) -> Option<&FileOverrideTable> {
         match &self.rule {
-            OverrideRule::When(_) => None,
-            OverrideRule::In(table) => Some(table),
+            FileOverrideRule::When(_) => None,
+            FileOverrideRule::In(table) => Some(table),
         }
     }
 
@@ -122,7 +125,7 @@ impl Override {
 
     /// Returns the names of the attributes that it uses.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
-        let table = self.table().map(OverrideTable::attribute);
+        let table = self.table().map(FileOverrideTable::attribute);
         let limit_attributes =
             self.lists.iter().flat_map(|list| list.enforced.attributes().chain(list.candidates.attributes()));
         self.when()
@@ -136,8 +139,8 @@ impl Override {
     /// The number of the list for a request, if it is for that.
     fn list<V: View>(&self, view: &V) -> Result<Option<u32>, UndecidedValue<'_>> {
         match &self.rule {
-            OverrideRule::When(conditions) => Ok(conditions.holds(view)?.then_some(0)),
-            OverrideRule::In(table) => {
+            FileOverrideRule::When(conditions) => Ok(conditions.holds(view)?.then_some(0)),
+            FileOverrideRule::In(table) => {
                 let attribute = table.attribute();
                 let value = view.value(attribute).map_err(|unknown| UndecidedValue { attribute, unknown })?;
                 // Of a list, the first text that is in the table counts.
@@ -148,7 +151,7 @@ impl Override {
     }
 }
 
-impl OverrideTable {
+impl FileOverrideTable {
     /// Returns the name of the attribute that is looked up.
     #[must_use]
     pub fn attribute(&self) -> &str {
