@@ -15,6 +15,7 @@
 
 mod charge_result;
 mod check_receipt;
+mod configuration;
 mod counts;
 mod decision;
 mod each;

@@ -1,30 +1,17 @@
-//! A version of the policies.
+//! What decisions are made under.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use tollgate::{Clock, OnStoreFailure, SystemClock, Timestamp};
+use tollgate::Timestamp;
 
+use super::configuration::Configuration;
 use super::tally::{Counters, HoldCounters, Tally};
 use crate::{MatchedPolicies, Policies, Policy};
 
-/// A version of the policies: when it became live, and its tallies.
+/// What a decision is made under: a version of the policies, when it became live, and its tallies.
 #[derive(Debug)]
 pub struct PolicySet {
-    policies: Policies,
-    version: u64,
-    source: Box<str>,
-    since: Timestamp,
-    /// One for each policy. A policy that stays keeps its figures.
-    counters: Box<[Arc<Counters>]>,
-    /// Since which version each policy has had its key, without a gap.
-    key_since: Box<[u64]>,
-    unlimited: Arc<AtomicU64>,
-    unmatched: Arc<AtomicU64>,
-    is_of_caller: bool,
-    /// The places of policies by their names, once a hold asks for them.
-    places: OnceLock<HashMap<Box<str>, usize>>,
+    configuration: Arc<Configuration>,
 }
 
 /// A first version without policies.
@@ -36,161 +23,93 @@ impl Default for PolicySet {
 
 impl PolicySet {
     pub(super) fn first(policies: Policies, source: &str) -> Self {
-        let counters = policies.as_slice().iter().map(|_| Arc::default()).collect();
-        let key_since = policies.as_slice().iter().map(|_| 1).collect();
-        let since = SystemClock.now();
-        Self {
-            policies,
-            key_since,
-            version: 1,
-            source: source.into(),
-            since,
-            counters,
-            unlimited: Arc::default(),
-            unmatched: Arc::default(),
-            is_of_caller: false,
-            places: OnceLock::new(),
-        }
+        Self { configuration: Arc::new(Configuration::first(policies, source)) }
     }
 
     /// Replaces these policies. A new policy with the name of an old one continues its figures.
     pub(super) fn next(&self, policies: Policies, source: &str) -> Self {
-        let names = self.policies.as_slice().iter().map(Policy::name);
-        let kept: HashMap<&str, &Arc<Counters>> = names.zip(&self.counters).collect();
-        let counters = |policy: &Policy| kept.get(policy.name()).map(|counters| Arc::clone(counters));
-        let counters =
-            policies.as_slice().iter().map(|policy| counters(policy).unwrap_or_default()).collect();
-        let (version, since) = (self.version + 1, SystemClock.now());
-        let before = self.policies.as_slice().iter().zip(&self.key_since);
-        let before: HashMap<&str, (&Policy, u64)> =
-            before.map(|(policy, since)| (policy.name(), (policy, *since))).collect();
-        let key_since = policies.as_slice().iter().map(|policy| match before.get(policy.name()) {
-            Some((before, key_since)) if before.identity() == policy.identity() => *key_since,
-            // It may have had another key before it was removed.
-            _ => version,
-        });
-        let key_since = key_since.collect();
-        let (unlimited, unmatched) = (Arc::clone(&self.unlimited), Arc::clone(&self.unmatched));
-        let (source, is_of_caller, places) = (source.into(), false, OnceLock::new());
-        Self {
-            policies,
-            version,
-            source,
-            since,
-            counters,
-            key_since,
-            unlimited,
-            unmatched,
-            is_of_caller,
-            places,
-        }
+        Self { configuration: Arc::new(self.configuration.next(policies, source)) }
     }
 
     /// Replaces these policies with a caller's limits, under the same version. Their figures are not reported.
     pub(super) fn of_caller(&self, limits: Policy) -> Self {
-        Self {
-            policies: Policies::new(vec![limits]),
-            version: self.version,
-            source: self.source.clone(),
-            since: self.since,
-            counters: [Arc::default()].into(),
-            key_since: [self.version].into(),
-            unlimited: Arc::default(),
-            unmatched: Arc::default(),
-            is_of_caller: true,
-            places: OnceLock::new(),
-        }
+        Self { configuration: Arc::new(self.configuration.of_caller(limits)) }
     }
 
     /// Returns the policies.
     #[must_use]
-    pub const fn policies(&self) -> &Policies {
-        &self.policies
+    #[inline]
+    pub fn policies(&self) -> &Policies {
+        self.configuration.policies()
     }
 
     /// Which version of the policies this is, counted from 1 by the limiter that holds it.
     #[must_use]
-    pub const fn version(&self) -> u64 {
-        self.version
+    pub fn version(&self) -> u64 {
+        self.configuration.version()
     }
 
     /// Returns whether these are the [limits of one caller](Policy::of_caller), given with its request.
     #[must_use]
-    pub const fn is_of_caller(&self) -> bool {
-        self.is_of_caller
+    pub fn is_of_caller(&self) -> bool {
+        self.configuration.is_of_caller()
     }
 
     /// Returns the source of the policies, as given to the limiter.
     #[must_use]
     pub fn source(&self) -> &str {
-        &self.source
+        self.configuration.source()
     }
 
-    /// Returns the time at which it became live, by this process's clock.
+    /// Returns the time at which the policies became live, by this process's clock.
     #[must_use]
-    pub const fn since(&self) -> Timestamp {
-        self.since
+    pub fn since(&self) -> Timestamp {
+        self.configuration.since()
     }
 
     /// Returns the figures of each policy, including earlier versions of the same name.
     pub fn tally(&self) -> impl Iterator<Item = (&Policy, Tally)> {
-        self.policies.as_slice().iter().zip(self.counters.iter().map(|counters| counters.tally()))
+        self.configuration.tally()
     }
 
     /// Returns the number of checks to which neither a quota nor an exempt policy applied: they were admitted without
     /// counting.
     #[must_use]
     pub fn unlimited(&self) -> u64 {
-        self.unlimited.load(Ordering::Relaxed)
+        self.configuration.unlimited()
     }
 
     /// Checks that were denied because [no policy matched](crate::UnmatchedRequests).
     #[must_use]
     pub fn unmatched(&self) -> u64 {
-        self.unmatched.load(Ordering::Relaxed)
+        self.configuration.unmatched()
     }
 
     /// Returns the first version from which on the policy has had its key in every version.
     pub(super) fn key_since(&self, policy: u32) -> u64 {
-        self.key_since.get(policy as usize).copied().unwrap_or(self.version)
+        self.configuration.key_since(policy)
     }
 
     pub(super) fn counters(&self, policy: u32) -> Option<&Counters> {
-        self.counters.get(policy as usize).map(AsRef::as_ref)
+        self.configuration.counters(policy)
     }
 
     /// Notes something about a hold in the tallies of these policies, as far as they are in this version.
     pub(super) fn note_holds<'a>(&self, names: impl Iterator<Item = &'a str>, note: impl Fn(&HoldCounters)) {
-        let places = self.places.get_or_init(|| {
-            let names = self.policies.as_slice().iter().map(|policy| policy.name().into());
-            names.zip(0..).collect()
-        });
-        for name in names {
-            if let Some(counters) = places.get(name).and_then(|place| self.counters.get(*place)) {
-                note(counters.holds());
-            }
-        }
+        self.configuration.note_holds(names, note);
     }
 
     pub(super) fn note_unlimited(&self) {
-        // Relaxed: a figure of its own that guards no other memory.
-        self.unlimited.fetch_add(1, Ordering::Relaxed);
+        self.configuration.note_unlimited();
     }
 
     pub(super) fn note_unmatched(&self) {
-        // Relaxed: as above.
-        self.unmatched.fetch_add(1, Ordering::Relaxed);
+        self.configuration.note_unmatched();
     }
 
-    /// Notes a request that came to no decision, because the store gave none: for the policies that insisted on
-    /// one, or for all where the reason was another.
+    /// Notes a request that came to no decision, because the store gave none: for the policies that insisted on one, or
+    /// for all where the reason was another.
     pub(super) fn note_failure(&self, matched: &MatchedPolicies<'_>) {
-        let is_closed = |policy: &Policy| policy.on_store_failure() == OnStoreFailure::Closed;
-        let any_closed = matched.deciding().any(|entry| is_closed(entry.policy));
-        for entry in matched.deciding().filter(|entry| !any_closed || is_closed(entry.policy)) {
-            if let Some(counters) = self.counters(entry.applied.policy) {
-                counters.failed();
-            }
-        }
+        self.configuration.note_failure(matched);
     }
 }
