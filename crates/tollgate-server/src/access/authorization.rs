@@ -23,14 +23,20 @@ pub(crate) struct MissingRight {
 ///
 /// # Errors
 ///
-/// If the listener asks for principals, and the caller is unknown or lacks the scope.
+/// If the listener asks for principals, and the caller is unknown or lacks the scope. Also if it asks for none, and the
+/// scope needs one.
 pub(crate) fn authorize(
     scope: Scope,
     listener: &Listener,
     peer: &ConnectionPeer,
     headers: &HeaderMap,
 ) -> Result<Caller, MissingRight> {
-    let Access::Principals(principals) = &listener.access else { return Ok(Caller::default()) };
+    let Access::Principals(principals) = &listener.access else {
+        return match scope.needs_principal() {
+            true => Err(MissingRight { reason: AccessRefusal::NotAsked, scope, has_tokens: false }),
+            false => Ok(Caller::default()),
+        };
+    };
     let principals = principals.load();
     let caller = principals.authorize(scope, presented(headers), peer, SystemClock.coarse_now());
     caller.map_err(|reason| MissingRight { reason, scope, has_tokens: principals.have_tokens() })

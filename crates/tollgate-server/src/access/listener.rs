@@ -75,7 +75,7 @@ impl Listener {
             }
             ListenerKind::Admin => (
                 "Operations that read or change more than the caller's own check",
-                Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Policies]),
+                Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Policies, Scope::Overrides]),
             ),
             ListenerKind::Metrics => ("Only metrics, for everyone", Scopes::of([Scope::Metrics])),
             ListenerKind::Probes => ("Only health and readiness, without TLS, for everyone", Scopes::of([])),

@@ -19,6 +19,8 @@ pub enum Scope {
     Metrics,
     /// Reloads the policies.
     Policies,
+    /// Reads and changes overrides. Only principals can have it.
+    Overrides,
 }
 
 /// A set of scopes.
@@ -53,8 +55,16 @@ impl FromIterator<Scope> for Scopes {
 }
 
 impl Scope {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Check, Self::Peek, Self::Count, Self::Change, Self::Read, Self::Metrics, Self::Policies];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Check,
+        Self::Peek,
+        Self::Count,
+        Self::Change,
+        Self::Read,
+        Self::Metrics,
+        Self::Policies,
+        Self::Overrides,
+    ];
 
     /// Returns its name in a file of principals, in flags and in problems.
     #[must_use]
@@ -67,6 +77,7 @@ impl Scope {
             Self::Read => "read",
             Self::Metrics => "metrics",
             Self::Policies => "policies",
+            Self::Overrides => "overrides",
         }
     }
 
@@ -80,6 +91,7 @@ impl Scope {
             Self::Read => "The live policies, the API description, and metrics",
             Self::Metrics => "Metrics alone",
             Self::Policies => "Reload the policies",
+            Self::Overrides => "Read and change overrides",
         }
     }
 
@@ -90,6 +102,12 @@ impl Scope {
     /// Returns whether a web page of another site must not reach it through a browser inside the operator's network.
     pub(crate) const fn is_guarded(self) -> bool {
         !matches!(self, Self::Check | Self::Peek)
+    }
+
+    /// Returns whether only principals can have it, so that nobody has it where callers are not asked who they are. A
+    /// change of what a customer may do has an author.
+    pub(crate) const fn needs_principal(self) -> bool {
+        matches!(self, Self::Overrides)
     }
 
     /// Returns whether its requests must name an allowed host as well, against pages that bind their own name to the

@@ -106,6 +106,14 @@ impl Rejection {
                 RejectionKind::Forbidden,
                 format!("this needs the scope `{scope}`, which the caller does not have"),
             ),
+            AccessRefusal::NotAsked => (
+                RejectionKind::Forbidden,
+                format!(
+                    "this needs the scope `{scope}`, which only a principal can have, and this service knows none: \
+                     start it with `serve --tokens FILE`, and make a token with `tollgate token new --name NAME \
+                     --scope {scope} --tokens FILE`"
+                ),
+            ),
         };
         Self { scope: Some(scope), ..Self::new(kind, detail) }
     }
@@ -121,7 +129,7 @@ impl Rejection {
                 "this needs the scope `{scope}`, but this service has no tokens: leave `Authorization` out, and \
                  connect with a client certificate"
             ),
-            AccessRefusal::Expired | AccessRefusal::Scope => {
+            AccessRefusal::Expired | AccessRefusal::Scope | AccessRefusal::NotAsked => {
                 return Self { kind: RejectionKind::Forbidden, ..Self::unauthorized(reason, scope) };
             }
         };

@@ -103,7 +103,10 @@ impl Operations {
     /// policies. Without policies, everything would be admitted.
     pub(super) fn of_domains() -> Self {
         let asks_policies = |row: &OperationRow| {
-            matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Count | Scope::Change))
+            matches!(
+                row.operation.scope,
+                Some(Scope::Check | Scope::Peek | Scope::Count | Scope::Change | Scope::Overrides)
+            )
         };
         let (asking, others): (Vec<_>, Vec<_>) = Self::own().into_iter().partition(asks_policies);
         let rows = domains::rows();

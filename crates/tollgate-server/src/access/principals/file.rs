@@ -147,7 +147,7 @@ text!(
     ScopeName(Scope),
     |text| Scope::of_name(&text),
     |scope| scope.name().to_owned(),
-    "expected check, peek, change, read, metrics or policies"
+    "expected check, peek, count, change, read, metrics, policies or overrides"
 );
 text!(
     /// When a principal expires.
@@ -365,7 +365,7 @@ mod tests {
         says(&line("").replace("[\"check\"]", "[]"), "t.jsonl:1:95: scopes: expected at least one");
         says(
             &line("").replace("check", "tg_canary"),
-            "t.jsonl:1:95: scopes[0]: expected check, peek, change, read, metrics or policies",
+            "t.jsonl:1:95: scopes[0]: expected check, peek, count, change, read, metrics, policies or overrides",
         );
         says("[]", "t.jsonl:1:1: body: expected an object");
         says("# nobody\n", "t.jsonl:1:1: there are no principals: add one with `tollgate token new`");

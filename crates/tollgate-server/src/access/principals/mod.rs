@@ -88,6 +88,8 @@ pub(crate) enum AccessRefusal {
     Expired,
     /// The principal is known, but lacks the scope.
     Scope,
+    /// The scope needs a principal, and the listener asks for none.
+    NotAsked,
 }
 
 impl Principal {

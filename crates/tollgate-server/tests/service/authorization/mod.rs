@@ -190,7 +190,7 @@ struct Principal {
     policy: Option<&'static str>,
 }
 
-const ALL_SCOPES: &[&str] = &["check", "peek", "count", "change", "read", "metrics", "policies"];
+const ALL_SCOPES: &[&str] = &["check", "peek", "count", "change", "read", "metrics", "policies", "overrides"];
 
 /// Returns the status of a cell, and of the request in a batch.
 fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u16, u16) {
