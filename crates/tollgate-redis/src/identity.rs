@@ -100,11 +100,13 @@ impl KeyIdentity {
     /// Returns the digest of the key, for logs, which must not contain keys: with the secret if there is one.
     #[must_use]
     pub fn digest_of(&self, key: &Key<'_>) -> String {
-        String::from_utf8_lossy(&digest_text(self.bits(key))).into_owned()
+        String::from_utf8_lossy(&digest_text(self.digest_bits(key))).into_owned()
     }
 
-    /// The bits of the digest; without a secret, those of the plain one.
-    pub(crate) fn bits(&self, key: &Key<'_>) -> u128 {
+    /// Returns the bits of the same digest, the first byte highest: for tables by key that hold no keys.
+    /// [`Plain`](Self::Plain) has the bits of [`Digest`](Self::Digest).
+    #[must_use]
+    pub fn digest_bits(&self, key: &Key<'_>) -> u128 {
         let mut digest = [0; 16];
         match self {
             Self::Digest | Self::Plain => {

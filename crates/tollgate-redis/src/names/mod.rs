@@ -106,7 +106,7 @@ impl CounterNames {
             // Equal names share a counter, so they are remembered together.
             Self::Layout(_) => {
                 let values = values(&key.canonical_bytes());
-                let digest = values.as_deref().map_or_else(|| KeyIdentity::Digest.bits(key), digest_of_texts);
+                let digest = values.as_deref().map_or_else(|| KeyIdentity::Digest.digest_bits(key), digest_of_texts);
                 CounterIdentity { digest, tag: Tag::Values(values) }
             }
         }

@@ -37,7 +37,7 @@ impl OwnNaming {
     }
 
     pub(super) fn counter_identity(&self, key: &Key<'_>) -> CounterIdentity {
-        let digest = self.identity.bits(key);
+        let digest = self.identity.digest_bits(key);
         let tag = match self.identity {
             KeyIdentity::Plain => Tag::Plain(plain(&key.canonical_bytes())),
             _ => Tag::Digest(digest_text(digest)),
