@@ -34,6 +34,8 @@
 //! `{prefix}:1::~hold:{{digest}}`, under a digest of its id; on a Cluster it is in the slot of the hold's first key:
 //! `{prefix}:1::~hold.{digest}:{{identity}}`. Both expire a second after the last end.
 //!
+//! [Shared records](SharedRecords) have four keys, `{prefix}:1::~{name}.{part}:{{~{name}}}`, which never expire.
+//!
 //! To share counters with another system on the same server, use a [`KeyLayout`].
 //!
 //! # How a request flows
@@ -128,6 +130,7 @@ mod named_charges;
 mod names;
 mod node;
 mod password;
+mod records;
 mod resp;
 mod rights;
 mod script;
@@ -150,6 +153,10 @@ pub use self::error::RedisError;
 pub use self::identity::{IdentitySecret, IdentitySecretError, KeyIdentity};
 pub use self::layout::{KeyLayout, LayoutError};
 pub use self::password::{Password, PasswordError};
+pub use self::records::{
+    ChangeAnswer, DamagedRecord, DamagedRecords, LoadedRecords, LoggedChange, ReadState, Record,
+    RecordChange, RecordEnd, RecordMatch, RecordsUpdate, RecordsVersion, SharedRecords, SweptRecords,
+};
 pub use self::resp::FromReply;
 pub use self::servers::{CommandError, StoreServer};
 pub use self::settings::SettingsError;

@@ -13,7 +13,9 @@ use crate::settings::LONGEST;
 use crate::store::RedisStore;
 use crate::time::instant;
 use crate::trouble::Trouble;
-use crate::trouble::advice::{COUNTING_RIGHTS, MORE_RIGHTS, SILENT, advice_on, advice_on_rights};
+use crate::trouble::advice::{
+    COUNTING_RIGHTS, MORE_RIGHTS, RECORDS_RIGHTS, SILENT, advice_on, advice_on_rights,
+};
 
 /// A server that counts.
 #[derive(Clone)]
@@ -76,6 +78,10 @@ impl RedisStore {
 impl StoreServer {
     /// The rights that counting needs, as `ACL SETUSER` takes them.
     pub const COUNTING_RIGHTS: &'static str = COUNTING_RIGHTS;
+
+    /// The rights that [shared records](crate::SharedRecords) need beyond those of counting, as `ACL SETUSER` takes
+    /// them.
+    pub const RECORDS_RIGHTS: &'static str = RECORDS_RIGHTS;
 
     /// Describes the rights that only some setups need.
     pub const MORE_RIGHTS: &'static str = MORE_RIGHTS;

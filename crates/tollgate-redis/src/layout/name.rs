@@ -53,6 +53,10 @@ impl LayoutNaming {
         Self { reserved: self.layout.reserved(BRACES), slots, ..self }
     }
 
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Returns the beginning of all keys.
     pub(crate) fn head(&self) -> Vec<u8> {
         let mut head = Vec::new();

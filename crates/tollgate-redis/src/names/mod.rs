@@ -106,7 +106,8 @@ impl CounterNames {
             // Equal names share a counter, so they are remembered together.
             Self::Layout(_) => {
                 let values = values(&key.canonical_bytes());
-                let digest = values.as_deref().map_or_else(|| KeyIdentity::Digest.digest_bits(key), digest_of_texts);
+                let digest =
+                    values.as_deref().map_or_else(|| KeyIdentity::Digest.digest_bits(key), digest_of_texts);
                 CounterIdentity { digest, tag: Tag::Values(values) }
             }
         }
@@ -135,6 +136,16 @@ impl CounterNames {
             Self::Layout(_) => Err(StoreError::Uncountable(
                 "another system's layout of the keys has no holds and no limits in flight",
             )),
+        }
+    }
+
+    /// Returns the name of a part of shared records: one of our own, also under the layout of another system.
+    pub(crate) fn record_part(&self, records: &str, part: &str) -> KeyText {
+        match self {
+            Self::Own(naming) => naming.record_part(records, part),
+            Self::Layout(naming) => {
+                OwnNaming::new(naming.prefix(), KeyIdentity::Digest).record_part(records, part)
+            }
         }
     }
 

@@ -63,6 +63,13 @@ impl OwnNaming {
         }
     }
 
+    /// A part of shared records: `{prefix}:1::~{records}.{part}:{{~{records}}}`. All parts are in one slot.
+    pub(super) fn record_part(&self, records: &str, part: &str) -> KeyText {
+        let mut tag = b"~".to_vec();
+        escape(&mut tag, records.as_bytes());
+        self.name_in("", &format!("~{records}.{part}"), &tag)
+    }
+
     fn name_in(&self, policy: &str, series: &str, tag: &[u8]) -> KeyText {
         let mut name = Vec::with_capacity(self.head.len() + policy.len() + series.len() + tag.len() + 4);
         name.extend_from_slice(&self.head);
@@ -167,6 +174,7 @@ mod tests {
     use super::*;
     use crate::identity::IdentitySecret;
     use crate::names::CounterNames;
+    use crate::slot;
 
     fn name(prefix: &str, identity: KeyIdentity, policy: &str, quota: &str, key: &Key<'_>) -> String {
         let names = CounterNames::new(prefix, identity);
@@ -210,6 +218,14 @@ mod tests {
         for (name, expected) in expected {
             assert_eq!(name, expected);
         }
+    }
+
+    #[test]
+    fn all_parts_of_shared_records_are_in_one_slot() {
+        let naming = OwnNaming::new("shop", KeyIdentity::Digest);
+        let name = |part| String::from_utf8(naming.record_part("overrides", part).into_vec()).unwrap();
+        assert_eq!(name("head"), "shop:1::~overrides.head:{~overrides}");
+        assert_eq!(slot::of(name("head").as_bytes()), slot::of(name("log").as_bytes()));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod decode;
 mod encode;
 mod hold;
 mod packed;
+pub(crate) mod records;
 mod request;
 mod step;
 mod window_spec;
@@ -22,7 +23,7 @@ pub(crate) use self::step::{ChargedDenials, CountChange, CounterStep, Room};
 pub(crate) use self::window_spec::WindowSpec;
 
 /// The texts of all scripts.
-pub(crate) const TEXTS: &[&str] = &[TEXT, hold::TEXT];
+pub(crate) const TEXTS: &[&str] = &[TEXT, hold::TEXT, records::TEXT];
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include!("text.in");

@@ -67,7 +67,7 @@ fn order(requests: &[Request]) -> Vec<usize> {
 
 #[test]
 fn the_digest_is_that_of_the_text() {
-    for (text, sha1) in [(TEXT, SHA1), (hold::TEXT, hold::SHA1)] {
+    for (text, sha1) in [(TEXT, SHA1), (hold::TEXT, hold::SHA1), (records::TEXT, records::SHA1)] {
         let digest: String = server().command(["SCRIPT", "LOAD", text]);
         assert_eq!(digest, sha1);
     }

@@ -91,6 +91,11 @@ impl RedisStore {
         keys
     }
 
+    /// The addresses in errors.
+    pub(crate) fn place(&self) -> Arc<str> {
+        Arc::clone(&self.0.place)
+    }
+
     pub(crate) fn names(&self) -> &CounterNames {
         &self.0.names
     }

@@ -21,6 +21,9 @@ pub(crate) fn advice_on(trouble: &Trouble) -> Advice {
 pub(crate) const COUNTING_RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +pexpireat +zadd +zcard +zcount \
      +zmscore +zpopmin +zrange +zrem +ping +hello +info";
 
+/// Rights for shared records. No connection is refused without them: counting does not need them.
+pub(crate) const RECORDS_RIGHTS: &str = "+hget +hset +hdel +hlen +hscan";
+
 /// Rights that only some setups need.
 pub(crate) const MORE_RIGHTS: &str =
     "a database other than 0 also needs +select, a Cluster +cluster|slots +asking";

@@ -12,6 +12,7 @@ mod kinds;
 mod layout;
 mod model;
 mod races;
+mod records;
 mod servers;
 mod storage;
 mod waiting;
