@@ -197,6 +197,15 @@ impl Identity {
         names.iter().any(|name| view.counted_as(name).is_some() && is_empty(name))
     }
 
+    /// Returns whether it reads this attribute as an address.
+    pub(crate) fn reads_address(&self, attribute: &str) -> bool {
+        match self {
+            Self::Global | Self::Every | Self::Attribute(_) => false,
+            Self::Address(name, _) => **name == *attribute,
+            Self::All(parts) | Self::FirstOf(parts) => parts.iter().any(|part| part.reads_address(attribute)),
+        }
+    }
+
     /// Returns whether it contains an empty list, which no file can express.
     pub(crate) fn has_empty_list(&self) -> bool {
         match self {

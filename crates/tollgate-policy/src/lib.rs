@@ -74,12 +74,14 @@ mod identity;
 mod implied;
 mod index;
 mod limit;
+mod limit_text;
 mod limiter;
 #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
 mod list;
 mod matched;
 mod overlap;
 mod overlap_index;
+mod overrides;
 mod overrun;
 mod policies;
 mod policy;
@@ -119,6 +121,11 @@ pub use self::limiter::{
 pub use self::list::List;
 pub use self::matched::{MatchedPolicies, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};
 pub use self::overlap_index::OverlapIndex;
+pub use self::overrides::{
+    DeniedCount, InertReason, OverrideDigest, OverrideEntry, OverrideFit, OverrideKey, OverrideLimits,
+    OverrideLimitsError, OverrideName, OverrideNameError, OverrideQuotas, OverrideRecord, OverrideSet,
+    OverrideState, OverrideTarget, OverrideTargetError, OverridesVersion, OverridesVersionError, TargetValue,
+};
 pub use self::overrun::Overrun;
 pub use self::policies::{Policies, UnmatchedRequests};
 pub use self::policy::{Mode, OnMissingKey, Policy, PolicyKind};

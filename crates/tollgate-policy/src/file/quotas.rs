@@ -7,6 +7,7 @@ use tollgate_yaml::{
 };
 
 use super::values::Limit;
+use crate::limit_text::LimitText;
 use crate::problem::PolicyProblem;
 use crate::{Attributes, LimitAttribute, OnMissingLimit};
 
@@ -210,27 +211,16 @@ fn limits(node: &Node, problems: &mut Problems) -> Vec<At<WrittenLimit>> {
 }
 
 impl WrittenLimit {
-    /// Reads one limit, or several with `;`, `,` or `|` between them, as [`Quota::list`] does.
+    /// Reads one limit, or several.
     pub(crate) fn list(text: &str) -> Result<Vec<Self>, QuotaError> {
-        let quotas = |text| {
-            let quota = |quota: Quota| {
+        let limits = LimitText::list(text)?.into_iter().map(|limit| match limit {
+            LimitText::InFlight(in_flight) => Self::InFlight(in_flight),
+            LimitText::Quota(quota) => {
                 let written = quota.to_string().into();
                 Self::Quota(WrittenQuota { quota, limit: None, written })
-            };
-            Ok(Quota::list(text)?.into_iter().map(quota).collect())
-        };
-        if !text.contains(PolicyInFlight::SERIES) {
-            return quotas(text);
-        }
-        let mut limits = Vec::new();
-        for part in text.split([';', ',', '|']).map(str::trim) {
-            // With a window, it is a quota of a kind that does not exist.
-            match part.contains(PolicyInFlight::SERIES) && !part.contains('/') {
-                true => limits.push(Self::InFlight(part.parse()?)),
-                false => limits.extend(quotas(part)?),
             }
-        }
-        Ok(limits)
+        });
+        Ok(limits.collect())
     }
 }
 
