@@ -206,7 +206,9 @@ impl<S: Store> Store for FaultyStore<S> {
             let counted =
                 self.take(fault.as_ref(), async { self.store.step_until(step, deadline).await }).await?;
             Ok(match step {
-                Step::Charge(_) | Step::Peek(_) => Self::twisted(fault.as_ref(), counted),
+                Step::Charge(_) | Step::ChargeBefore { .. } | Step::Peek(_) => {
+                    Self::twisted(fault.as_ref(), counted)
+                }
                 _ => counted,
             })
         })

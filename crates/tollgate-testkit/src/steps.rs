@@ -1,6 +1,8 @@
 //! The steps of a store as methods.
 
-use tollgate::{BlockCharge, Charge, Counter, Mark, QuotaState, QuotaStates, Step, Store, StoreError};
+use tollgate::{
+    BlockCharge, Charge, Counter, Mark, QuotaState, QuotaStates, Step, Store, StoreError, Timestamp,
+};
 
 /// Shorthand for single steps, which tests write many times.
 ///
@@ -18,6 +20,15 @@ pub trait StoreSteps: Store {
     ) -> impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send {
         let steps: Vec<Step<'_>> = requests.iter().map(|charges| Step::Charge(charges)).collect();
         async move { self.step_each(&steps).await }
+    }
+
+    /// See [`Step::ChargeBefore`].
+    fn charge_before(
+        &self,
+        charges: &[Charge<'_>],
+        end: Timestamp,
+    ) -> impl Future<Output = Result<QuotaStates, StoreError>> + Send {
+        async move { self.step(Step::ChargeBefore { charges, end }).await }
     }
 
     /// See [`Step::Peek`].

@@ -166,6 +166,8 @@ impl Gate {
                 self.settings.warnings.give(SetupWarning::Uncountable);
                 OnStoreError::Refuse
             }
+            // Other limits apply now, and nobody has asked for them.
+            StoreError::Ended { .. } => OnStoreError::Refuse,
         }
     }
 

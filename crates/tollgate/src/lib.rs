@@ -93,8 +93,8 @@ pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, Q
 pub use self::quota_state::{QuotaState, Reason};
 pub use self::receipt::{Receipt, ReceiptError, ReceiptItem};
 pub use self::store::{
-    Answer, AnswerError, AnyStore, Full, PerQuota, QuotaStates, Step, StepDeadline, Store, StoreError,
-    Waiting,
+    Answer, AnswerError, AnyStore, Full, MemoryError, PerQuota, QuotaStates, Step, StepDeadline, Store,
+    StoreError, Waiting,
 };
 pub use self::timestamp::Timestamp;
 pub use self::waiters::{BlockingTimer, HoldSource, HoldWaiters, WaitError, Waiters};

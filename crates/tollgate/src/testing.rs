@@ -92,6 +92,14 @@ impl<S: Store> CountingStore<S> {
                 }
                 QuotaStates::of_each(answers)?
             }
+            Step::ChargeBefore { charges, end } => {
+                // Charges of nothing compare the end, which records do not.
+                let nothing: Vec<Charge<'_>> =
+                    charges.iter().map(|charge| charge.counter().charge(0)).collect();
+                let step = Step::ChargeBefore { charges: &nothing, end };
+                self.store.step_until(step, deadline).await?;
+                return Box::pin(self.count(Step::Charge(charges), deadline)).await;
+            }
             step => self.store.step_until(step, deadline).await?,
         };
         Ok(counted.iter().map(|state| state.with_reason(None)).collect())

@@ -34,7 +34,9 @@ pub(super) async fn in_turn<S: Store>(
 
 fn key<'a>(step: &Step<'a>) -> Option<&'a Key<'a>> {
     match *step {
-        Step::Charge([charge, ..]) | Step::Peek([charge, ..]) => Some(charge.counter().key()),
+        Step::Charge([charge, ..])
+        | Step::ChargeBefore { charges: [charge, ..], .. }
+        | Step::Peek([charge, ..]) => Some(charge.counter().key()),
         Step::Record(charge) | Step::Refund { charge, .. } => Some(charge.counter().key()),
         _ => None,
     }

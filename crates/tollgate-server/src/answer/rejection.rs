@@ -318,6 +318,10 @@ impl Rejection {
             StoreError::Trouble { .. } => {
                 (RejectionKind::StoreUnavailable, "the store cannot answer, and nothing was counted")
             }
+            StoreError::Ended { .. } => (
+                RejectionKind::StoreUnavailable,
+                "the limits of this request ended before it was counted, and nothing was counted",
+            ),
         };
         Self::new(kind, detail)
     }

@@ -51,8 +51,9 @@ impl StoreMetrics {
     }
 
     pub(crate) fn failed(&self, error: &StoreError) {
+        let kind = kind(error);
         let counters = KINDS.iter().zip(&self.errors);
-        if let Some((_, counter)) = counters.into_iter().find(|(name, _)| **name == kind(error)) {
+        if let Some((_, counter)) = counters.into_iter().find(|(name, _)| Some(**name) == kind) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -90,9 +91,10 @@ impl StoreMetrics {
     }
 }
 
-/// Returns the label of an error.
-fn kind(error: &StoreError) -> &'static str {
-    match error {
+/// Returns the label of an error; `None` if the store has not failed.
+fn kind(error: &StoreError) -> Option<&'static str> {
+    Some(match error {
+        StoreError::Ended { .. } => return None,
         StoreError::Uncountable(_) => "uncountable",
         StoreError::Full => "full",
         StoreError::Trouble { .. } => match (RedisError::of(error), error.trouble_of()) {
@@ -101,7 +103,7 @@ fn kind(error: &StoreError) -> &'static str {
             (None, Some(AnswerError::Nonsense)) => "bad_reply",
             (None, _) => "other",
         },
-    }
+    })
 }
 
 fn kind_of_redis(trouble: &RedisError) -> &'static str {

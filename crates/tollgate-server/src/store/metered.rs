@@ -164,7 +164,8 @@ impl<S: Store> MeteredStore<S> {
     ) {
         let had_little_time = matches!(step_time, StepTime::Rest(_) | StepTime::TooLittle);
         match error {
-            None => self.note_answer(),
+            // The store has answered that the step came too late.
+            None | Some(StoreError::Ended { .. }) => self.note_answer(),
             Some(error) if had_little_time && is_late(error) => self.note_little_time(error),
             Some(error) => self.note_error(error, counters),
         }
@@ -187,7 +188,9 @@ impl<S: Store> MeteredStore<S> {
         let name = |counter: Counter<'_>| self.counter_name(counter);
         let charge_names = |charges: &[Charge<'_>]| charges.iter().map(|it| name(it.counter())).collect();
         let names: Vec<String> = match step {
-            Step::Charge(charges) | Step::Peek(charges) => charge_names(charges),
+            Step::Charge(charges) | Step::ChargeBefore { charges, .. } | Step::Peek(charges) => {
+                charge_names(charges)
+            }
             Step::Record(charge) | Step::Refund { charge, .. } => charge_names(slice::from_ref(charge)),
             Step::Block(charge) => vec![name(charge.charge().counter()), name(charge.block())],
             Step::Reset(counter) | Step::Set { counter, .. } => vec![name(*counter)],

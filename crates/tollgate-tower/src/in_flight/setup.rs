@@ -207,7 +207,7 @@ impl<C: Clock + 'static> Setup<C> {
                 return Ok(InFlightRequest { hold: Some(hold), told: None });
             }
             StoreError::Uncountable(_) => self.warnings.give(SetupWarning::Uncountable),
-            StoreError::Trouble { .. } | StoreError::Full => {}
+            StoreError::Trouble { .. } | StoreError::Full | StoreError::Ended { .. } => {}
         }
         Err(Box::new(reply::store_error(head.headers(), error)))
     }

@@ -152,6 +152,12 @@ pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<B
         StoreError::Trouble { .. } => {
             (again, UNAVAILABLE, "store_unavailable", "the store cannot answer, and nothing was counted")
         }
+        StoreError::Ended { .. } => (
+            again,
+            UNAVAILABLE,
+            "store_unavailable",
+            "the limits of this request ended before it was counted, and nothing was counted",
+        ),
     };
     if is_grpc(request) {
         return grpc::reply(grpc::code(status), detail, None);

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::{FallbackStore, LocalShare, OnStoreFailure, Shares, is_possible, states_of_shares};
+use super::{FallbackStore, LocalShare, OnStoreFailure, Shares, is_before, is_possible, states_of_shares};
 use crate::hold::{
     HoldAdjustment, HoldAnswer, HoldPlace, HoldStates, HoldStep, HoldTerms, InFlightCharge, SettledStates,
 };
-use crate::store::{AnswerError, Full, PerQuota, StoreError};
+use crate::store::{AnswerError, MemoryError, PerQuota, StoreError};
 use crate::{
     Charge, Clock, InFlight, InFlightState, PolicyInFlight, PolicyQuota, QuotaState, Reason, Source,
 };
@@ -51,9 +51,8 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         step: HoldStep<'_>,
         answer: Result<HoldAnswer, StoreError>,
     ) -> Result<HoldAnswer, StoreError> {
-        let answer = answer.and_then(|answer| {
-            if is_possible_answer(&step, &answer) { Ok(answer) } else { Err(AnswerError::Nonsense.into()) }
-        });
+        let answer =
+            if is_possible_answer(&step, &answer) { answer } else { Err(AnswerError::Nonsense.into()) };
         match (step, answer) {
             (_, Ok(answer)) => Ok(answer),
             (HoldStep::Reserve(terms), Err(error)) => {
@@ -69,7 +68,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     }
 
     /// Takes a step on a hold that this process counts.
-    pub(super) fn hold_in_process(&self, step: HoldStep<'_>) -> Result<HoldAnswer, Full> {
+    pub(super) fn hold_in_process(&self, step: HoldStep<'_>) -> Result<HoldAnswer, MemoryError> {
         match step {
             HoldStep::Reserve(terms) => {
                 self.decide_here(&terms, &self.shares_here(&terms), DecisionMode::Take)
@@ -90,7 +89,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         terms: &HoldTerms<'_>,
         shares: &HoldShares,
         mode: DecisionMode,
-    ) -> Result<HoldAnswer, Full> {
+    ) -> Result<HoldAnswer, MemoryError> {
         let open = self.uncounted_hold(terms);
         if shares.are_none() {
             return Ok(HoldAnswer::Decided(open));
@@ -105,6 +104,9 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
                 });
             }
             // All or nothing: if one part can never pass, the others are denied.
+            if let (DecisionMode::Take, Some(end)) = (mode, terms.end()) {
+                self.require_before(end)?;
+            }
             let looked = terms.in_flight().iter().map(|asked| {
                 let live = self.memory.live(asked.in_flight(), asked.key()).live();
                 InFlightState::decide(asked.in_flight().in_flight(), live, asked.units())
@@ -121,7 +123,11 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         })
     }
 
-    fn settle_here(&self, terms: &HoldTerms<'_>, adjustments: &[HoldAdjustment]) -> Result<HoldAnswer, Full> {
+    fn settle_here(
+        &self,
+        terms: &HoldTerms<'_>,
+        adjustments: &[HoldAdjustment],
+    ) -> Result<HoldAnswer, MemoryError> {
         let shares = self.shares_here(terms);
         let each = || terms.charges().iter().zip(adjustments).zip(&shares.charges);
         let own = each().filter(|(_, share)| share.is_some()).map(|((_, adjustment), _)| *adjustment);
@@ -202,7 +208,8 @@ fn with_shares<A>(terms: &HoldTerms<'_>, shares: &HoldShares, step: impl FnOnce(
     let charges = shared(terms.charges(), &shares.charges).zip(&quotas);
     let charges: SmallVec<[Charge<'_>; 2]> =
         charges.map(|(charge, quota)| Charge::new(quota, charge.counter().key(), charge.cost())).collect();
-    step(HoldTerms::new(terms.id(), &in_flight, &charges, terms.length()))
+    let shared = HoldTerms::new(terms.id(), &in_flight, &charges, terms.length());
+    step(terms.end().map_or(shared, |end| shared.before(end)))
 }
 
 /// Returns the parts that are counted here, with their shares.
@@ -245,12 +252,20 @@ fn state_of_share(asked: &InFlightCharge<'_>, state: InFlightState) -> InFlightS
 }
 
 /// Returns whether a correct store can have given this answer.
-fn is_possible_answer(step: &HoldStep<'_>, answer: &HoldAnswer) -> bool {
+fn is_possible_answer(step: &HoldStep<'_>, answer: &Result<HoldAnswer, StoreError>) -> bool {
+    let answer = match (answer, step) {
+        (Ok(answer), _) => answer,
+        (Err(StoreError::Ended { now }), HoldStep::Reserve(terms)) => {
+            return terms.end().is_some_and(|end| *now >= end);
+        }
+        (Err(error), _) => return !matches!(error, StoreError::Ended { .. }),
+    };
     match (step, answer) {
         (HoldStep::Reserve(terms), HoldAnswer::Decided(states)) => {
             let has_taken = states.is_admitted();
             let units = |asked: &InFlightCharge<'_>| if has_taken { asked.units() } else { 0 };
-            are_possible(terms, states, units)
+            let is_in_time = |end| states.charged().iter().all(|state| is_before(state, end));
+            are_possible(terms, states, units) && (states.is_repeated() || terms.end().is_none_or(is_in_time))
         }
         (HoldStep::Look(terms), HoldAnswer::Decided(states)) => {
             !states.is_repeated() && are_possible(terms, states, |_| 0)

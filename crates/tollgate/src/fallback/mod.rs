@@ -15,10 +15,10 @@ use smallvec::SmallVec;
 
 pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
 use crate::hold::{HoldAnswer, HoldPlace, HoldStep};
-use crate::store::{Answer, AnswerError, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
+use crate::store::{Answer, AnswerError, MemoryError, QuotaStates, Step, StepDeadline, Store, StoreError};
 use crate::{
     BlockCharge, Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Reason, Source,
-    SystemClock,
+    SystemClock, Timestamp,
 };
 
 /// A store with a policy for outages.
@@ -31,7 +31,7 @@ use crate::{
 ///
 /// | step | `Open` | `Closed` | `Local` |
 /// |---|---|---|---|
-/// | [`Charge`](Step::Charge), [`Peek`](Step::Peek) | admitted | error | counted here |
+/// | [`Charge`](Step::Charge), [`ChargeBefore`](Step::ChargeBefore), [`Peek`](Step::Peek) | admitted | error | counted here |
 /// | [`Record`](Step::Record), [`Block`](Step::Block) | not counted | error | counted here |
 /// | [`Refund`](Step::Refund), [`Reset`](Step::Reset), [`Set`](Step::Set) | error | error | error |
 ///
@@ -216,7 +216,8 @@ where
         }
     }
 
-    /// A hold that is counted in this process fails only if its memory is full.
+    /// A hold that is counted in this process fails only if its memory is full, or if it is reserved after its
+    /// [end](crate::HoldTerms::before).
     fn hold_in<'a>(
         &'a self,
         place: HoldPlace,
@@ -278,7 +279,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         step: Step<'_>,
         answer: Result<QuotaStates, StoreError>,
     ) -> Result<QuotaStates, StoreError> {
-        let answer = answer.and_then(|counted| possible(step, counted));
+        let answer = possible(step, answer);
         let answer = match answer {
             Err(error) if step.changes_nothing() => Err(error.with_nothing_charged()),
             answer => answer,
@@ -286,18 +287,25 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         match (step, answer) {
             (_, Ok(counted)) => Ok(counted),
             (Step::Charge(charges), Err(error)) => {
-                let charge = |charges: &[Charge<'_>]| self.memory.take(Step::Charge(charges));
-                self.instead(charges, error, charge, |charges| self.denied(charges))
+                let charge = |charges: &[Charge<'_>]| self.memory.charge(charges).finish();
+                self.instead(charges, error, charge, |charges| Ok(self.denied(charges)))
+            }
+            (Step::ChargeBefore { charges, end }, Err(error)) => {
+                let charge = |charges: &[Charge<'_>]| self.memory.charge_before(charges, end);
+                self.instead(charges, error, charge, |charges| {
+                    self.require_before(end)?;
+                    Ok(self.denied(charges))
+                })
             }
             (Step::Peek(charges), Err(error)) => {
                 let peek = |charges: &[Charge<'_>]| self.memory.peek(charges);
-                self.instead(charges, error, peek, |charges| self.memory.look(charges))
+                self.instead(charges, error, peek, |charges| Ok(self.memory.look(charges)))
             }
             (Step::Record(charge), Err(error)) => {
                 let record = |charges: &[Charge<'_>]| {
                     charges.iter().map(|charge| self.memory.record(charge)).collect()
                 };
-                let look = |charges: &[Charge<'_>]| self.memory.look(charges);
+                let look = |charges: &[Charge<'_>]| Ok(self.memory.look(charges));
                 let counted = self.instead(std::slice::from_ref(&charge), error, record, look)?;
                 // A record charges without asking, so it is never denied.
                 Ok(counted.iter().map(|state| state.with_reason(None)).collect())
@@ -308,7 +316,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
                     // Both have the policy of the quota.
                     charges => Ok(self.memory.look(charges)),
                 };
-                let look = |charges: &[Charge<'_>]| self.memory.look(charges);
+                let look = |charges: &[Charge<'_>]| Ok(self.memory.look(charges));
                 let counted = self.instead(&step.charges(), error, block, look)?;
                 Ok(counted.iter().map(|state| state.with_reason(None)).collect())
             }
@@ -318,12 +326,12 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
 
     /// Returns the answer of these charges' policies. With a `Local`, which counts, an `Open` denies only what can
     /// never pass; then the others are `denied`, for which they need no room.
-    fn instead(
+    fn instead<E: Into<StoreError>>(
         &self,
         charges: &[Charge<'_>],
         error: StoreError,
-        step: impl FnOnce(&[Charge<'_>]) -> Result<QuotaStates, Full>,
-        denied: impl FnOnce(&[Charge<'_>]) -> QuotaStates,
+        step: impl FnOnce(&[Charge<'_>]) -> Result<QuotaStates, E>,
+        denied: impl FnOnce(&[Charge<'_>]) -> Result<QuotaStates, E>,
     ) -> Result<QuotaStates, StoreError> {
         let shares = self.shares(charges, error)?;
         let each = || charges.iter().zip(&shares);
@@ -337,11 +345,9 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
             return Ok(open_states);
         }
         // All or nothing: if one charge can never pass, the others are denied.
-        let shared_states = if open_states.is_admitted() {
-            with_shares(&shared, step)?
-        } else {
-            with_shares(&shared, |charges| Ok(denied(charges)))?
-        };
+        let shared_states =
+            if open_states.is_admitted() { with_shares(&shared, step) } else { with_shares(&shared, denied) };
+        let shared_states = shared_states.map_err(E::into)?;
         let (mut open_states, mut shared_states) = (open_states.iter(), shared_states.iter());
         let states = shares.iter().filter_map(|share| match share {
             Some(_) => shared_states.next(),
@@ -386,16 +392,24 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         });
         each.collect()
     }
+
+    /// Fails unless the time of this process's memory is before the end.
+    fn require_before(&self, end: Timestamp) -> Result<(), MemoryError> {
+        match self.memory.now() {
+            now if now < end => Ok(()),
+            now => Err(MemoryError::Ended { now }),
+        }
+    }
 }
 
 /// For each charge of a step, the share of its limit against which it is counted, if it is.
 type Shares = SmallVec<[Option<LocalShare>; 2]>;
 
 /// Takes a step on the same counters with these shares of their limits.
-fn with_shares(
+fn with_shares<E>(
     charges: &[(Charge<'_>, LocalShare)],
-    step: impl FnOnce(&[Charge<'_>]) -> Result<QuotaStates, Full>,
-) -> Result<QuotaStates, Full> {
+    step: impl FnOnce(&[Charge<'_>]) -> Result<QuotaStates, E>,
+) -> Result<QuotaStates, E> {
     let quotas: SmallVec<[PolicyQuota; 2]> =
         charges.iter().map(|(charge, share)| charge.counter().quota().with_share(*share)).collect();
     let whole: SmallVec<[Charge<'_>; 2]> = charges.iter().map(|(charge, _)| *charge).collect();
@@ -419,13 +433,25 @@ fn states_of_shares(whole: &[Charge<'_>], counted: &QuotaStates) -> QuotaStates 
 }
 
 /// Returns the answer if a correct store can have given it to this step.
-fn possible(step: Step<'_>, counted: QuotaStates) -> Result<QuotaStates, StoreError> {
-    let is_possible = match step {
-        Step::Charge(charges) | Step::Peek(charges) => is_possible(charges, &counted),
-        Step::Record(_) | Step::Refund { .. } | Step::Reset(_) | Step::Set { .. } => counted.len() == 1,
-        Step::Block(_) => counted.len() == 2,
+fn possible(step: Step<'_>, answer: Result<QuotaStates, StoreError>) -> Result<QuotaStates, StoreError> {
+    let is_possible = match (&answer, step) {
+        (Ok(counted), Step::Charge(charges) | Step::Peek(charges)) => is_possible(charges, counted),
+        (Ok(counted), Step::ChargeBefore { charges, end }) => {
+            is_possible(charges, counted) && counted.iter().all(|state| is_before(state, end))
+        }
+        (Ok(counted), Step::Record(_) | Step::Refund { .. } | Step::Reset(_) | Step::Set { .. }) => {
+            counted.len() == 1
+        }
+        (Ok(counted), Step::Block(_)) => counted.len() == 2,
+        (Err(StoreError::Ended { now }), Step::ChargeBefore { end, .. }) => *now >= end,
+        (Err(error), _) => !matches!(error, StoreError::Ended { .. }),
     };
-    if is_possible { Ok(counted) } else { Err(AnswerError::Nonsense.into()) }
+    if is_possible { answer } else { Err(AnswerError::Nonsense.into()) }
+}
+
+/// Returns whether a correct store can have charged before the end. A fallback below may not have compared it.
+fn is_before(state: &QuotaState, end: Timestamp) -> bool {
+    state.now() < end || state.source() == Source::Fallback
 }
 
 /// Returns whether a correct store can have decided so on these charges.

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::{HoldId, HoldLength};
 use crate::key::write_length;
-use crate::{Charge, Key, Mark, PolicyInFlight};
+use crate::{Charge, Key, Mark, PolicyInFlight, Timestamp};
 
 /// Units of one limit in flight that a hold takes for a key.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,7 @@ pub struct HoldTerms<'a> {
     in_flight: &'a [InFlightCharge<'a>],
     charges: &'a [Charge<'a>],
     length: HoldLength,
+    end: Option<Timestamp>,
 }
 
 /// One atomic step on a hold.
@@ -34,7 +35,8 @@ pub struct HoldTerms<'a> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum HoldStep<'a> {
-    /// Takes the units in flight and makes the charges, all or nothing. A denial charges what a denial charges, and is
+    /// Takes the units in flight and makes the charges, all or nothing, before the [end](HoldTerms::before) if there is
+    /// one. A denial charges what a denial charges, and is
     /// not remembered. Repeated, it starts the length of the hold again. Answered with
     /// [`Decided`](super::HoldAnswer::Decided).
     Reserve(HoldTerms<'a>),
@@ -106,7 +108,18 @@ impl<'a> HoldTerms<'a> {
     ) -> Self {
         let own = in_flight.iter().filter_map(|charge| charge.in_flight.in_flight().length());
         let length = own.fold(length, HoldLength::min);
-        Self { id, in_flight, charges, length }
+        Self { id, in_flight, charges, length, end: None }
+    }
+
+    /// Lets [`Reserve`](HoldStep::Reserve) take the hold only if the store's time is before the end, as
+    /// [`Step::ChargeBefore`](crate::Step::ChargeBefore) does: otherwise it changes nothing, and fails with
+    /// [`StoreError::Ended`](crate::StoreError::Ended).
+    ///
+    /// The id is not bound to the end, and only `Reserve` heeds it. An id that the store knows gets the same answer as
+    /// without an end: a repeated reservation gets its first answer at any time.
+    #[must_use]
+    pub const fn before(self, end: Timestamp) -> Self {
+        Self { end: Some(end), ..self }
     }
 
     /// Returns the id.
@@ -131,6 +144,12 @@ impl<'a> HoldTerms<'a> {
     #[must_use]
     pub const fn length(&self) -> HoldLength {
         self.length
+    }
+
+    /// Returns the [end](Self::before) before which the hold must be reserved, if there is one.
+    #[must_use]
+    pub const fn end(&self) -> Option<Timestamp> {
+        self.end
     }
 
     /// Returns what the id is bound to, encoded injectively: a store that remembers the id remembers a digest of this.

@@ -102,9 +102,10 @@ impl HoldEnding {
     /// After trouble, in the same way. A store that has no room for units that the estimate lacked frees the others.
     const fn after(self, answer: &Result<HoldAnswer, StoreError>) -> Option<Self> {
         match (answer, self) {
-            (Ok(_), _) | (Err(StoreError::Full | StoreError::Uncountable(_)), Self::Keep) => None,
+            (Ok(_), _) => None,
             (Err(StoreError::Trouble { .. }), _) => Some(self),
-            (Err(StoreError::Full | StoreError::Uncountable(_)), _) => Some(Self::Keep),
+            (Err(_), Self::Keep) => None,
+            (Err(_), _) => Some(Self::Keep),
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::decision::CounterList;
 use crate::memory::ChargeAttempt;
 use crate::{
     Charge, Counter, Decision, Full, Key, MemoryStore, PolicyQuota, Quota, QuotaState, QuotaStates, Receipt,
-    ReceiptItem, Timestamp,
+    ReceiptItem, Step, Timestamp,
 };
 
 /// One or several quotas over counters in memory, applied to a key all or nothing.
@@ -317,16 +317,17 @@ impl<C: Clock> Limiter<C> {
 
 fn settle<C: Clock>(store: &MemoryStore<C>, receipt: &mut Receipt, cost: u32) -> Result<QuotaStates, Full> {
     let (mut states, mut failed) = (Vec::new(), Ok(()));
-    receipt.retain(|item| match item.settle(cost).map(|step| store.take(step)) {
-        Some(Ok(counted)) => {
-            states.extend(counted.iter().copied());
-            false
+    receipt.retain(|item| {
+        let settled = match item.settle(cost) {
+            Some(Step::Refund { charge, mark }) => Ok(store.refund(&charge, mark)),
+            Some(Step::Record(charge)) => store.record(&charge),
+            _ => return false,
+        };
+        match settled {
+            Ok(state) => states.push(state),
+            Err(full) => failed = Err(full),
         }
-        Some(Err(full)) => {
-            failed = Err(full);
-            true
-        }
-        None => false,
+        settled.is_err()
     });
     failed.map(|()| states.into_iter().collect())
 }

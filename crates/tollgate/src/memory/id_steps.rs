@@ -17,7 +17,8 @@ use crate::hold::{
     HoldAdjustment, HoldAnswer, HoldStates, HoldStep, HoldTerms, InFlightCharge, SettledStates,
 };
 use crate::in_flight::InFlightState;
-use crate::store::{Full, PerQuota, QuotaStates};
+use crate::store::{Full, MemoryError, PerQuota, QuotaStates};
+use crate::timestamp::Timestamp;
 
 /// The locked units in flight of some keys, before any are taken.
 struct LockedUnits<'a> {
@@ -28,13 +29,15 @@ struct LockedUnits<'a> {
 }
 
 impl<C: Clock> Inner<C> {
-    pub(super) fn take_hold(&self, step: HoldStep<'_>) -> Result<HoldAnswer, Full> {
+    pub(super) fn take_hold(&self, step: HoldStep<'_>) -> Result<HoldAnswer, MemoryError> {
         let mut ids = self.lock_ids();
         let answer = match step {
             HoldStep::Reserve(terms) => self.reserve(&mut ids, &terms),
-            HoldStep::Look(terms) => self.look_at(&terms).map(HoldAnswer::Decided),
+            HoldStep::Look(terms) => self.look_at(&terms, None).map(HoldAnswer::Decided),
             HoldStep::Renew(terms) => Ok(self.renew(&mut ids, &terms)),
-            HoldStep::Settle(terms, adjustments) => self.settle(&mut ids, &terms, adjustments),
+            HoldStep::Settle(terms, adjustments) => {
+                self.settle(&mut ids, &terms, adjustments).map_err(MemoryError::from)
+            }
             HoldStep::Reset(asked) => Ok(self.forget(&asked)),
         };
         drop(ids);
@@ -76,7 +79,7 @@ impl<C: Clock> Inner<C> {
         ids
     }
 
-    fn reserve(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> Result<HoldAnswer, Full> {
+    fn reserve(&self, ids: &mut IdMap, terms: &HoldTerms<'_>) -> Result<HoldAnswer, MemoryError> {
         let binding = self.binding(terms);
         if let Some(hold) = ids.get(terms.id()) {
             let admitted = match &hold.phase {
@@ -87,18 +90,18 @@ impl<C: Clock> Inner<C> {
             ids.renew(terms.id(), terms.length());
             return Ok(HoldAnswer::Decided(admitted));
         }
-        let (in_flight, charges) = (terms.in_flight(), terms.charges());
+        let (in_flight, charges, end) = (terms.in_flight(), terms.charges(), terms.end());
         if only_asks(in_flight) {
-            return self.look_at(terms).map(HoldAnswer::Decided);
+            return self.look_at(terms, end).map(HoldAnswer::Decided);
         }
         let mut units = LockedUnits::new(&self.table, in_flight);
         if !units.has_room() {
             // The maps stay locked meanwhile: nobody takes or frees units of these keys.
-            let charged = self.deny(charges);
+            let charged = self.deny_before(charges, end)?;
             return Ok(HoldAnswer::Decided(HoldStates::new(units.reported(ids), charged)));
         }
         let places = places(terms);
-        let charged = self.charge_with_places(charges, units.places() + places)?;
+        let charged = self.charge_before(charges, units.places() + places, end)??;
         if !charged.is_admitted() {
             return Ok(HoldAnswer::Decided(HoldStates::new(units.reported(ids), charged)));
         }
@@ -110,14 +113,14 @@ impl<C: Clock> Inner<C> {
         Ok(HoldAnswer::Decided(admitted))
     }
 
-    /// Answers as a reservation with an unknown id, but changes nothing.
-    fn look_at(&self, terms: &HoldTerms<'_>) -> Result<HoldStates, Full> {
+    /// Answers as a reservation with an unknown id, before an end if there is one, but changes nothing.
+    fn look_at(&self, terms: &HoldTerms<'_>, end: Option<Timestamp>) -> Result<HoldStates, MemoryError> {
         let mut units = LockedUnits::new(&self.table, terms.in_flight());
         let charged = if units.has_room() {
             let further = units.places() + places(terms);
-            self.locked(terms.charges(), Needs::Room, |step| step.peek(further))?
+            self.locked_before(terms.charges(), end, |step| step.peek(further))??
         } else {
-            self.lock(terms.charges()).look()
+            self.lock_before(terms.charges(), end).unless_ended(|step| step.look())?
         };
         Ok(HoldStates::new(units.states(), charged))
     }

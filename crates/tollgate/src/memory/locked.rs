@@ -13,6 +13,7 @@ use super::table::{Guards, Table};
 use super::time::Time;
 use crate::hold::HoldAdjustment;
 use crate::kind::{KindStanding, Mark, Standing};
+use crate::store::MemoryError;
 use crate::{Charge, Clock, QuotaKind, QuotaState, QuotaStates, Timestamp};
 
 /// The locked shards of some counters, with the slots of those counters frozen. No other thread sees or changes them
@@ -31,6 +32,14 @@ pub(super) struct LockedStep<'a> {
     logs: LogGuards<'a>,
     /// The reading by which room is made.
     coarse: Timestamp,
+    /// The time of a step that is no longer before its end. It has no outcomes, and changes nothing.
+    ended: Option<Ended>,
+}
+
+/// A step was to be taken before an end that its clock reading has reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) now: Timestamp,
 }
 
 struct HeldCounter<'a> {
@@ -61,14 +70,22 @@ pub(super) enum NoRoom {
     UnderCap,
 }
 
+impl From<Ended> for MemoryError {
+    fn from(Ended { now }: Ended) -> Self {
+        Self::Ended { now }
+    }
+}
+
 impl<'a> LockedStep<'a> {
-    /// Locks and freezes the counters of these charges, and decides.
+    /// Locks and freezes the counters of these charges, and decides. If the step has an end, it is taken by
+    /// [`before_end`](Self::before_end).
     pub(super) fn new(
         table: &'a Table,
         time: &Time<impl Clock>,
         charges: &'a [Charge<'a>],
         fingerprints: &[Fingerprint],
         needs: Needs,
+        end: Option<Timestamp>,
     ) -> Self {
         let mut held = SmallVec::<[HeldCounter<'a>; 2]>::new();
         let indices = fingerprints.iter().zip(charges).map(|(fingerprint, charge)| {
@@ -91,18 +108,47 @@ impl<'a> LockedStep<'a> {
         let logs = held.iter().filter(|held| held.places.is_some()).map(|held| held.fingerprint);
         let logs = table.logs.lock_all(logs);
         let coarse = time.coarse();
-        let mut step =
-            Self { table, charges, held, indices, outcomes: SmallVec::new(), guards, logs, coarse };
+        let outcomes = SmallVec::new();
+        let mut step = Self { table, charges, held, indices, outcomes, guards, logs, coarse, ended: None };
         if needs == Needs::Room {
             step.make_room();
         }
         step.freeze();
         // Read once no other step can change these counters, so that the readings of all steps on a counter
         // are in the order of the steps.
-        step.outcomes = time.decide_all(charges, |now| step.decide(now));
+        step.outcomes = match end {
+            None => time.decide_all(charges, |now| step.decide(now)),
+            // The coarse reading lags, so a step could come too late by it.
+            Some(end) => match time.precise() {
+                now if now < end => step.decide(now),
+                now => {
+                    step.ended = Some(Ended { now });
+                    SmallVec::new()
+                }
+            },
+        };
         // If the clock has stepped back between the two readings, the first one must not close what is written now.
         step.coarse = step.outcomes.iter().map(|outcome| outcome.now).fold(step.coarse, Ord::min);
         step
+    }
+
+    /// Takes the step, unless its end has come.
+    pub(super) fn before_end<A>(
+        &mut self,
+        take: impl FnOnce(&mut Self) -> Result<A, NoRoom>,
+    ) -> Result<Result<A, Ended>, NoRoom> {
+        match self.unless_ended(take) {
+            Ok(taken) => taken.map(Ok),
+            Err(ended) => Ok(Err(ended)),
+        }
+    }
+
+    /// As [`before_end`](Self::before_end), for a step that needs no room.
+    pub(super) fn unless_ended<A>(&mut self, take: impl FnOnce(&mut Self) -> A) -> Result<A, Ended> {
+        match self.ended {
+            None => Ok(take(self)),
+            Some(ended) => Err(ended),
+        }
     }
 
     /// Gives everything back unchanged, for a step without room that may begin again with another reading. Returns

@@ -61,7 +61,7 @@ use self::time::Time;
 use crate::clock::{Clock, SystemClock};
 use crate::hold::{HoldAnswer, HoldStep};
 use crate::kind::Mark;
-use crate::store::{Answer, Full, QuotaStates, Step, StepDeadline, Store, StoreError};
+use crate::store::{Answer, Full, MemoryError, QuotaStates, Step, StepDeadline, Store, StoreError};
 use crate::{BlockCharge, Charge, Counter, QuotaState, Timestamp};
 
 /// Requests of a batch whose counters are prefetched together: about as many as a core can wait for.
@@ -346,31 +346,34 @@ impl<C: Clock> MemoryStore<C> {
     ///
     /// # Errors
     ///
-    /// If there is no room for another counter.
-    pub fn take(&self, step: Step<'_>) -> Result<QuotaStates, Full> {
-        match step {
+    /// If there is no room for another counter, or the step comes after its end.
+    pub fn take(&self, step: Step<'_>) -> Result<QuotaStates, MemoryError> {
+        let counted = match step {
             Step::Charge(charges) => self.charge(charges).finish(),
+            Step::ChargeBefore { charges, end } => return self.charge_before(charges, end),
             Step::Peek(charges) => self.peek(charges),
             Step::Record(charge) => self.record(&charge).map(QuotaStates::one),
             Step::Block(block) => self.block(&block),
             Step::Refund { charge, mark } => Ok(QuotaStates::one(self.refund(&charge, mark))),
             Step::Reset(counter) => Ok(QuotaStates::one(self.reset(&counter))),
             Step::Set { counter, used } => self.set(&counter, used).map(QuotaStates::one),
-        }
+        };
+        counted.map_err(MemoryError::from)
     }
 
     /// Takes a step on a hold with an id, as [`Store::hold_until`] does.
     ///
     /// # Errors
     ///
-    /// If there is no room for another counter, or for another id. Nothing was changed.
+    /// If there is no room for another counter, or for another id, or a reservation comes after its end. Nothing was
+    /// changed.
     ///
     /// # Examples
     ///
     /// ```
     /// use tollgate::{
-    ///     Full, HoldAnswer, HoldId, HoldLength, HoldStep, HoldTerms, InFlight, InFlightCharge, Key, MemoryStore,
-    ///     PolicyInFlight,
+    ///     HoldAnswer, HoldId, HoldLength, HoldStep, HoldTerms, InFlight, InFlightCharge, Key, MemoryError,
+    ///     MemoryStore, PolicyInFlight,
     /// };
     ///
     /// let (store, key) = (MemoryStore::new(), Key::from("alice"));
@@ -380,7 +383,7 @@ impl<C: Clock> MemoryStore<C> {
     /// let others = HoldTerms::new(HoldId::random(), &units, &[], HoldLength::default());
     ///
     /// let is_admitted = |terms| match store.take_hold(HoldStep::Reserve(terms))? {
-    ///     HoldAnswer::Decided(states) => Ok::<bool, Full>(states.is_admitted()),
+    ///     HoldAnswer::Decided(states) => Ok::<bool, MemoryError>(states.is_admitted()),
     ///     other => unreachable!("{other:?}"),
     /// };
     /// assert!(is_admitted(terms)? && is_admitted(terms)?);
@@ -389,7 +392,7 @@ impl<C: Clock> MemoryStore<C> {
     /// assert!(is_admitted(others)?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn take_hold(&self, step: HoldStep<'_>) -> Result<HoldAnswer, Full> {
+    pub fn take_hold(&self, step: HoldStep<'_>) -> Result<HoldAnswer, MemoryError> {
         self.inner.take_hold(step)
     }
 
@@ -400,7 +403,7 @@ impl<C: Clock> MemoryStore<C> {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Charge, Counter, Full, Key, MemoryStore, PolicyQuota, Quota, Step};
+    /// use tollgate::{Charge, Counter, Key, MemoryError, MemoryStore, PolicyQuota, Quota, Step};
     ///
     /// let (store, quota) = (MemoryStore::new(), PolicyQuota::new("login", Quota::per_minute(5)));
     /// let keys = ["alice", "bob"].map(Key::from);
@@ -409,7 +412,7 @@ impl<C: Clock> MemoryStore<C> {
     /// for key in &keys {
     ///     assert!(store.take(Step::Charge(&[Charge::new(&quota, key, 1)]))?.is_admitted());
     /// }
-    /// # Ok::<(), Full>(())
+    /// # Ok::<(), MemoryError>(())
     /// ```
     pub fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
         let table = &self.inner.table;
@@ -421,7 +424,7 @@ impl<C: Clock> MemoryStore<C> {
 
     /// Takes many steps in this order, as [`Store::step_each`] does.
     #[must_use]
-    pub fn take_each(&self, steps: &[Step<'_>]) -> Vec<Result<QuotaStates, Full>> {
+    pub fn take_each(&self, steps: &[Step<'_>]) -> Vec<Result<QuotaStates, MemoryError>> {
         self.take_each_as(steps)
     }
 
@@ -433,6 +436,15 @@ impl<C: Clock> MemoryStore<C> {
             _ => Fingerprint::NONE,
         };
         self.inner.charge(charges, first)
+    }
+
+    /// Charges all or nothing, if the time is before the end.
+    pub(crate) fn charge_before(
+        &self,
+        charges: &[Charge<'_>],
+        end: Timestamp,
+    ) -> Result<QuotaStates, MemoryError> {
+        Ok(self.inner.with_room(|| self.inner.charge_before(charges, 0, Some(end)))??)
     }
 
     pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
@@ -466,7 +478,10 @@ impl<C: Clock> MemoryStore<C> {
         self.inner.with_room(|| self.inner.locked(&charges, Needs::Room, |step| step.set(used)))
     }
 
-    fn take_each_as<E: From<Full>>(&self, steps: &[Step<'_>]) -> Vec<Result<QuotaStates, E>> {
+    fn take_each_as<E: From<Full> + From<MemoryError>>(
+        &self,
+        steps: &[Step<'_>],
+    ) -> Vec<Result<QuotaStates, E>> {
         let table = &self.inner.table;
         let mut answers = Vec::with_capacity(steps.len());
         for steps in steps.chunks(BATCH) {
@@ -478,10 +493,12 @@ impl<C: Clock> MemoryStore<C> {
             table.prefetch(&fingerprints);
             for (step, fingerprint) in steps.iter().zip(fingerprints) {
                 let answer = match step {
-                    Step::Charge(charges) => self.inner.charge(charges, fingerprint).finish(),
-                    step => self.take(*step),
+                    Step::Charge(charges) => {
+                        self.inner.charge(charges, fingerprint).finish().map_err(E::from)
+                    }
+                    step => self.take(*step).map_err(E::from),
                 };
-                answers.push(answer.map_err(E::from));
+                answers.push(answer);
             }
         }
         answers
@@ -498,11 +515,11 @@ impl<C: Clock> Store for MemoryStore<C> {
         let counted = match step {
             Step::Charge(charges) => match self.charge(charges) {
                 ChargeAttempt::Made(state) => return Answer::<Pending<_>>::Now(Ok(QuotaStates::one(state))),
-                ChargeAttempt::Left(left) => left.finish(),
+                ChargeAttempt::Left(left) => left.finish().map_err(StoreError::from),
             },
-            step => self.take(step),
+            step => self.take(step).map_err(StoreError::from),
         };
-        Answer::Now(counted.map_err(StoreError::from))
+        Answer::Now(counted)
     }
 
     fn step_each_until<'a>(

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::decide::Outcome;
 use super::fingerprint::Fingerprint;
-use super::locked::{LockedStep, Needs, NoRoom};
+use super::locked::{Ended, LockedStep, Needs, NoRoom};
 use super::logs::{places, remove_log};
 use super::stored::PlacedCounter;
 use super::table::Table;
@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::quota::{QuotaKind, Series};
 use crate::quota_state::QuotaState;
 use crate::store::{Full, QuotaStates};
+use crate::timestamp::Timestamp;
 
 /// The counters of a store, and their time.
 pub(super) struct Inner<C> {
@@ -175,10 +176,35 @@ impl<C: Clock> Inner<C> {
         self.charge_locked(charges, &self.fingerprints(charges), further)
     }
 
+    /// As [`charge_with_places`](Self::charge_with_places), before an end if there is one.
+    pub(super) fn charge_before(
+        &self,
+        charges: &[Charge<'_>],
+        further: usize,
+        end: Option<Timestamp>,
+    ) -> Result<Result<QuotaStates, Ended>, Full> {
+        let charge = |step: &mut LockedStep<'_>| step.before_end(|step| step.charge(further));
+        let charge_or_deny =
+            |step: &mut LockedStep<'_>| step.before_end(|step| step.charge(further).or_else(|_| step.deny()));
+        self.charge_locked_as(charges, &self.fingerprints(charges), end, charge, charge_or_deny)
+    }
+
     /// Denies charges because something else of their step had no room, and charges what a denial charges.
     pub(super) fn deny(&self, charges: &[Charge<'_>]) -> QuotaStates {
         let denied = self.locked(charges, Needs::Room, |step| step.deny_anyway());
         denied.unwrap_or_else(|Full| self.lock(charges).deny_without_room())
+    }
+
+    /// As [`deny`](Self::deny), before an end if there is one.
+    pub(super) fn deny_before(
+        &self,
+        charges: &[Charge<'_>],
+        end: Option<Timestamp>,
+    ) -> Result<QuotaStates, Ended> {
+        let denied = self.locked_before(charges, end, |step| step.deny_anyway());
+        denied.unwrap_or_else(|Full| {
+            self.lock_before(charges, end).unless_ended(|step| step.deny_without_room())
+        })
     }
 
     fn charge_locked(
@@ -187,15 +213,27 @@ impl<C: Clock> Inner<C> {
         fingerprints: &[Fingerprint],
         further: usize,
     ) -> Result<QuotaStates, Full> {
+        let charge = |step: &mut LockedStep<'_>| step.charge(further);
+        let charge_or_deny = |step: &mut LockedStep<'_>| step.charge(further).or_else(|_| step.deny());
+        self.charge_locked_as(charges, fingerprints, None, charge, charge_or_deny)
+    }
+
+    /// Charges under locks, or denies without room for what a denial would charge.
+    fn charge_locked_as<A>(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+        end: Option<Timestamp>,
+        charge: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+        charge_or_deny: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, Full> {
         let counts_denials = |charge: &Charge<'_>| charge.counter().quota().count_denied() != CountDenied::No;
-        match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge(further)) {
+        match self.try_locked(charges, fingerprints, Needs::Room, end, charge) {
             Ok(counted) => Ok(counted),
             // A denial stands, even without room for what it would charge: an overdraft, or another entry of a log. The
             // first step wrote nothing, so the decision is that of one reading of the clock.
             Err(_) if charges.iter().any(counts_denials) => {
-                self.locked_by(charges, fingerprints, Needs::Room, |step| {
-                    step.charge(further).or_else(|_| step.deny())
-                })
+                self.locked_by(charges, fingerprints, Needs::Room, end, charge_or_deny)
             }
             Err(unmoved) => Err(self.refuse(charges, unmoved)),
         }
@@ -208,7 +246,18 @@ impl<C: Clock> Inner<C> {
         needs: Needs,
         take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, Full> {
-        self.locked_by(charges, &self.fingerprints(charges), needs, take)
+        self.locked_by(charges, &self.fingerprints(charges), needs, None, take)
+    }
+
+    /// As [`locked`](Self::locked), before an end if there is one.
+    pub(super) fn locked_before<A>(
+        &self,
+        charges: &[Charge<'_>],
+        end: Option<Timestamp>,
+        mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+    ) -> Result<Result<A, Ended>, Full> {
+        let take = |step: &mut LockedStep<'_>| step.before_end(&mut take);
+        self.locked_by(charges, &self.fingerprints(charges), Needs::Room, end, take)
     }
 
     /// Takes a step under locks, as [`try_locked`](Self::try_locked), and refuses it if there is no room.
@@ -217,9 +266,11 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
         needs: Needs,
+        end: Option<Timestamp>,
         take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, Full> {
-        self.try_locked(charges, fingerprints, needs, take).map_err(|refused| self.refuse(charges, refused))
+        self.try_locked(charges, fingerprints, needs, end, take)
+            .map_err(|refused| self.refuse(charges, refused))
     }
 
     /// Takes a step under locks, and repeats it while it has no room but other shards do. Without room, it writes
@@ -231,11 +282,12 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
         needs: Needs,
+        end: Option<Timestamp>,
         mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, RefusedStep> {
         loop {
             let before = self.table.counters();
-            let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs);
+            let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs, end);
             let no_room = match take(&mut step) {
                 Ok(answer) => return Ok(answer),
                 Err(no_room) => no_room,
@@ -262,7 +314,17 @@ impl<C: Clock> Inner<C> {
 
     /// A step that needs no room.
     pub(super) fn lock<'a>(&'a self, charges: &'a [Charge<'a>]) -> LockedStep<'a> {
-        LockedStep::new(&self.table, &self.time, charges, &self.fingerprints(charges), Needs::Nothing)
+        self.lock_before(charges, None)
+    }
+
+    /// As [`lock`](Self::lock), before an end if there is one.
+    pub(super) fn lock_before<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        end: Option<Timestamp>,
+    ) -> LockedStep<'a> {
+        let fingerprints = self.fingerprints(charges);
+        LockedStep::new(&self.table, &self.time, charges, &fingerprints, Needs::Nothing, end)
     }
 
     fn fingerprints(&self, charges: &[Charge<'_>]) -> SmallVec<[Fingerprint; 2]> {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::Timestamp;
+
 /// The reason why a store could not answer. It is never a denial; the caller chooses what to do.
 ///
 /// Nothing was charged, unless [`may_have_charged`](Self::may_have_charged) is true. No store repeats a charge whose
@@ -33,15 +35,36 @@ pub enum StoreError {
     /// The store holds its maximum number of counters, and none for the key. Existing counters keep working. A retry
     /// helps once a counter ends. See the [guide](crate::guide#when-the-store-is-full).
     Full,
+    /// The step was to be taken before an end ([`Step::ChargeBefore`](crate::Step::ChargeBefore),
+    /// [`HoldTerms::before`](crate::HoldTerms::before)) that the store's time has reached. Nothing was changed. Nobody's
+    /// fault: the caller decides again, with the limits that apply from then on. No policy for outages applies.
+    Ended {
+        /// The store's time.
+        now: Timestamp,
+    },
 }
 
-/// The store is at its cap and holds no counter for the key: the only error of a store in memory.
+/// The store is at its cap and holds no counter for the key: the only error of a limiter in memory.
 ///
 /// Existing counters keep working, and a retry helps once a counter ends. See the
 /// [guide](crate::guide#when-the-store-is-full).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 #[error("the store is full: no room for another counter")]
 pub struct Full;
+
+/// The reason why a store in memory did not take a step. Nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+pub enum MemoryError {
+    /// There is no room: see [`StoreError::Full`].
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The step came too late: see [`StoreError::Ended`].
+    #[error("the store's time has reached the end before which the step was to be taken")]
+    Ended {
+        /// The store's time.
+        now: Timestamp,
+    },
+}
 
 /// A wrong or missing answer, as the caller of the store sees it. Units may have been charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
@@ -139,7 +162,8 @@ impl StoreError {
     }
 
     /// Returns whether other requests probably fail as well: the store is unreachable, late or the like. A full store,
-    /// a request that can never be counted, and a failure of [one key](Self::for_one_key) are not outages.
+    /// a step after its end, a request that can never be counted, and a failure of [one key](Self::for_one_key) are not
+    /// outages.
     ///
     /// ```
     /// use tollgate::{AnswerError, StoreError};
@@ -183,6 +207,7 @@ impl fmt::Display for StoreError {
             }
             Self::Uncountable(reason) => write!(f, "the store can never count this request: {reason}"),
             Self::Full => Full.fmt(f),
+            Self::Ended { now } => MemoryError::Ended { now: *now }.fmt(f),
         }
     }
 }
@@ -192,7 +217,7 @@ impl Error for StoreError {
         match self {
             // The error itself and not its pointer, so that it can be downcast.
             Self::Trouble { source, .. } => Some(&**source),
-            Self::Uncountable(_) | Self::Full => None,
+            Self::Uncountable(_) | Self::Full | Self::Ended { .. } => None,
         }
     }
 }
@@ -200,6 +225,15 @@ impl Error for StoreError {
 impl From<Full> for StoreError {
     fn from(_: Full) -> Self {
         Self::Full
+    }
+}
+
+impl From<MemoryError> for StoreError {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::Full(full) => full.into(),
+            MemoryError::Ended { now } => Self::Ended { now },
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub use self::answer::{Answer, Waiting};
 pub use self::any::AnyStore;
-pub use self::error::{AnswerError, Full, StoreError};
+pub use self::error::{AnswerError, Full, MemoryError, StoreError};
 pub(crate) use self::quota_states::only;
 pub use self::quota_states::{PerQuota, QuotaStates};
 pub use self::step::Step;

@@ -1,6 +1,6 @@
 //! The steps of a store.
 
-use crate::{BlockCharge, Charge, Counter, Mark};
+use crate::{BlockCharge, Charge, Counter, Mark, Timestamp};
 
 /// One atomic step of a store.
 ///
@@ -12,6 +12,37 @@ pub enum Step<'a> {
     /// Charges all or nothing. A denial charges only quotas that [count denied requests](crate::CountDenied). Cost 0
     /// charges nothing and is answered like cost 1.
     Charge(&'a [Charge<'a>]),
+    /// Charges as `Charge` does, if the store's time is before `end`. Otherwise it changes nothing, and fails with
+    /// [`StoreError::Ended`](crate::StoreError::Ended), whatever the counters say and whatever the cost.
+    ///
+    /// The clock reading that decides on the charges is the one that is compared: in the millisecond before `end` they are
+    /// counted, in that of `end` they are not. So limits that apply until some time apply exactly until then, even if the
+    /// caller expects another time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Charge, Clock, Key, ManualClock, MemoryError, MemoryStore, PolicyQuota, Quota, Step};
+    ///
+    /// let clock = ManualClock::default();
+    /// let store = MemoryStore::builder().clock(clock.clone()).build();
+    /// let (quota, key) = (PolicyQuota::new("api", Quota::per_day(500)), Key::from("alice"));
+    /// let end = clock.now() + Duration::from_secs(3_600);
+    /// let charges = [Charge::new(&quota, &key, 1)];
+    /// let charge = || store.take(Step::ChargeBefore { charges: &charges, end });
+    ///
+    /// clock.set(end - Duration::from_millis(1));
+    /// assert!(charge()?.is_admitted());
+    /// clock.set(end);
+    /// assert_eq!(charge().unwrap_err(), MemoryError::Ended { now: end });
+    /// assert_eq!(store.take(Step::Peek(&charges))?[0].used(), 1);
+    /// # Ok::<(), MemoryError>(())
+    /// ```
+    ChargeBefore {
+        /// The charges.
+        charges: &'a [Charge<'a>],
+        /// The first millisecond in which nothing is charged.
+        end: Timestamp,
+    },
     /// Answers as `Charge` would, but charges nothing.
     Peek(&'a [Charge<'a>]),
     /// Charges without asking for room: `used` may pass the limit, and saturates at 2^40 - 1.
@@ -50,7 +81,9 @@ impl Step<'_> {
     pub fn changes_nothing(&self) -> bool {
         match self {
             Self::Peek(_) => true,
-            Self::Charge(charges) => charges.iter().all(|charge| charge.cost() == 0),
+            Self::Charge(charges) | Self::ChargeBefore { charges, .. } => {
+                charges.iter().all(|charge| charge.cost() == 0)
+            }
             Self::Record(charge) | Self::Refund { charge, .. } => charge.cost() == 0,
             Self::Block(block) => block.charge().cost() == 0,
             Self::Reset(_) | Self::Set { .. } => false,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tollgate::{
     Charge, Clock, Counter, Full, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStates, HoldStep,
-    HoldTerms, InFlight, InFlightCharge, InFlightLimiter, Key, Limiter, ManualClock, MemoryStore,
-    PolicyInFlight, PolicyQuota, Quota, QuotaStates, Reason, Step,
+    HoldTerms, InFlight, InFlightCharge, InFlightLimiter, Key, Limiter, ManualClock, MemoryError,
+    MemoryStore, PolicyInFlight, PolicyQuota, Quota, QuotaStates, Reason, Step,
 };
 
 const LENGTH: Duration = Duration::from_secs(60);
@@ -53,19 +53,19 @@ impl Desk {
         take(HoldTerms::new(asked.id, &units, charges, HoldLength::new(LENGTH).unwrap()))
     }
 
-    fn reserve(&self, asked: Asked) -> Result<HoldStates, Full> {
+    fn reserve(&self, asked: Asked) -> Result<HoldStates, MemoryError> {
         self.with_terms(asked, |terms| self.store.take_hold(HoldStep::Reserve(terms))).map(decided)
     }
 
-    fn look(&self, asked: Asked) -> Result<HoldStates, Full> {
+    fn look(&self, asked: Asked) -> Result<HoldStates, MemoryError> {
         self.with_terms(asked, |terms| self.store.take_hold(HoldStep::Look(terms))).map(decided)
     }
 
-    fn renew(&self, asked: Asked) -> Result<HoldAnswer, Full> {
+    fn renew(&self, asked: Asked) -> Result<HoldAnswer, MemoryError> {
         self.with_terms(asked, |terms| self.store.take_hold(HoldStep::Renew(terms)))
     }
 
-    fn settle(&self, asked: Asked, adjustment: HoldAdjustment) -> Result<HoldAnswer, Full> {
+    fn settle(&self, asked: Asked, adjustment: HoldAdjustment) -> Result<HoldAnswer, MemoryError> {
         self.with_terms(asked, |terms| self.store.take_hold(HoldStep::Settle(terms, &[adjustment])))
     }
 
@@ -91,7 +91,7 @@ fn decided(answer: HoldAnswer) -> HoldStates {
 
 /// Guards of this process and holds with an id take units of one counter.
 #[test]
-fn guards_and_holds_with_an_id_share_one_count() -> Result<(), Full> {
+fn guards_and_holds_with_an_id_share_one_count() -> Result<(), MemoryError> {
     let desk = Desk::new(3, 1_000);
     let guards = desk.guards();
     let guard = guards.hold("alice")?.into_hold().unwrap();
@@ -111,7 +111,7 @@ fn guards_and_holds_with_an_id_share_one_count() -> Result<(), Full> {
 
 /// A reset by a guard's limiter and one by a step are the same.
 #[test]
-fn a_reset_forgets_the_units_of_guards_and_ids() -> Result<(), Full> {
+fn a_reset_forgets_the_units_of_guards_and_ids() -> Result<(), MemoryError> {
     let desk = Desk::new(3, 1_000);
     let guard = desk.guards().hold("alice")?.into_hold().unwrap();
     let (first, second) = (Asked::new("alice", 2, 0), Asked::new("alice", 3, 0));
@@ -134,7 +134,7 @@ fn a_reset_forgets_the_units_of_guards_and_ids() -> Result<(), Full> {
 
 /// An id takes twelve places, each further part five, and a key in flight five.
 #[test]
-fn ids_take_places_of_the_cap_and_give_them_back() -> Result<(), Full> {
+fn ids_take_places_of_the_cap_and_give_them_back() -> Result<(), MemoryError> {
     let desk = Desk::new(2, 41);
     let first = Asked::new("alice", 1, 40);
     assert!(desk.reserve(first)?.is_admitted());
@@ -146,8 +146,8 @@ fn ids_take_places_of_the_cap_and_give_them_back() -> Result<(), Full> {
     // A denial and a look take none; a reservation of another key has no room, and neither has a look.
     assert!(!desk.reserve(Asked::new("alice", 1, 1))?.is_admitted());
     let bob = Asked::new("bob", 1, 1);
-    assert_eq!(desk.reserve(bob).unwrap_err(), Full);
-    assert_eq!(desk.look(bob).unwrap_err(), Full);
+    assert_eq!(desk.reserve(bob).unwrap_err(), Full.into());
+    assert_eq!(desk.look(bob).unwrap_err(), Full.into());
     assert_eq!(desk.store.counters(), 40);
     assert_eq!(desk.renew(bob)?, HoldAnswer::Expired);
     // A settled id is remembered for ten seconds.
@@ -166,7 +166,7 @@ fn ids_take_places_of_the_cap_and_give_them_back() -> Result<(), Full> {
 
 /// Only steps on holds ended those that were due: if none came, their places were lost to plain counters.
 #[test]
-fn holds_that_are_due_make_room_for_counters() -> Result<(), Full> {
+fn holds_that_are_due_make_room_for_counters() -> Result<(), MemoryError> {
     let words = PolicyQuota::new("jobs", Quota::per_hour(100));
     let key = Key::from("bob");
     let (counter, charge) = (Counter::new(&words, &key), [Charge::new(&words, &key, 1)]);
@@ -175,7 +175,7 @@ fn holds_that_are_due_make_room_for_counters() -> Result<(), Full> {
     {
         let desk = Desk::new(1, 17);
         assert!(desk.reserve(Asked::new("alice", 1, 0))?.is_admitted());
-        assert_eq!(desk.store.take(step).unwrap_err(), Full);
+        assert_eq!(desk.store.take(step).unwrap_err(), Full.into());
         desk.clock.advance(LENGTH);
         assert!(desk.store.take(step).is_ok(), "{step:?}");
     }
@@ -184,14 +184,14 @@ fn holds_that_are_due_make_room_for_counters() -> Result<(), Full> {
 
 /// A hold takes all or nothing, over limits in flight, quotas and keys.
 #[test]
-fn a_hold_without_room_for_one_part_takes_none() -> Result<(), Full> {
+fn a_hold_without_room_for_one_part_takes_none() -> Result<(), MemoryError> {
     let desk = Desk::new(2, 1_000);
     let team = PolicyInFlight::new("team", InFlight::new(3).unwrap());
     let (alice, all) = (Key::from("alice"), Key::from("all"));
     let units =
         |count| [InFlightCharge::new(&desk.jobs, &alice, count), InFlightCharge::new(&team, &all, count)];
     let charges = |cost| [Charge::new(&desk.words, &alice, cost), Charge::new(&desk.words, &all, 1)];
-    let take = |count: u32, cost: u32| -> Result<HoldStates, Full> {
+    let take = |count: u32, cost: u32| -> Result<HoldStates, MemoryError> {
         let (units, charges) = (units(count), charges(cost));
         let terms = HoldTerms::new(HoldId::random(), &units, &charges, HoldLength::default());
         desk.store.take_hold(HoldStep::Reserve(terms)).map(decided)
@@ -211,7 +211,7 @@ fn a_hold_without_room_for_one_part_takes_none() -> Result<(), Full> {
 
 /// Units of one key add up, if two parts of a hold are on it after all.
 #[test]
-fn two_parts_on_one_counter_never_pass_its_limit() -> Result<(), Full> {
+fn two_parts_on_one_counter_never_pass_its_limit() -> Result<(), MemoryError> {
     let desk = Desk::new(3, 1_000);
     let key = Key::from("alice");
     for (counts, is_admitted) in [([2, 2], false), ([2, 1], true)] {
@@ -226,7 +226,7 @@ fn two_parts_on_one_counter_never_pass_its_limit() -> Result<(), Full> {
 
 /// If the store is full, settling changes nothing and can be repeated.
 #[test]
-fn settling_without_room_changes_nothing() -> Result<(), Full> {
+fn settling_without_room_changes_nothing() -> Result<(), MemoryError> {
     let desk = Desk::new(1, 23);
     let asked = Asked::new("alice", 1, 10);
     assert!(desk.reserve(asked)?.is_admitted());
@@ -239,7 +239,7 @@ fn settling_without_room_changes_nothing() -> Result<(), Full> {
     // Another counter replaces the closed one.
     let bob = Key::from("bob");
     assert!(desk.store.take(Step::Charge(&[Charge::new(&desk.words, &bob, 1)]))?.is_admitted());
-    assert_eq!(desk.settle(late, HoldAdjustment::Charge(5)).unwrap_err(), Full);
+    assert_eq!(desk.settle(late, HoldAdjustment::Charge(5)).unwrap_err(), Full.into());
     assert_eq!(desk.live("alice"), 1);
     desk.store.take(Step::Reset(Counter::new(&desk.words, &bob)))?;
     assert!(matches!(desk.settle(late, HoldAdjustment::Charge(5))?, HoldAnswer::Settled(_)));
@@ -249,7 +249,7 @@ fn settling_without_room_changes_nothing() -> Result<(), Full> {
 
 /// The end of a hold follows a clock that steps back: it is never further away than its length.
 #[test]
-fn a_step_back_leaves_no_hold_longer_than_its_length() -> Result<(), Full> {
+fn a_step_back_leaves_no_hold_longer_than_its_length() -> Result<(), MemoryError> {
     let desk = Desk::new(1, 1_000);
     assert!(desk.reserve(Asked::new("alice", 1, 0))?.is_admitted());
     let now = desk.clock.now();
@@ -264,7 +264,7 @@ fn a_step_back_leaves_no_hold_longer_than_its_length() -> Result<(), Full> {
 
 /// A question for no units in flight charged quotas that count denials.
 #[test]
-fn no_units_in_flight_charge_no_denial() -> Result<(), Full> {
+fn no_units_in_flight_charge_no_denial() -> Result<(), MemoryError> {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock).build();
     let builder = Limiter::builder("jobs").quota(Quota::per_day(9));

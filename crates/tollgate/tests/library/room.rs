@@ -6,13 +6,15 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tollgate::{Charge, Full, Key, ManualClock, MemoryStore, MemoryStoreBuilder, PolicyQuota, Step};
+use tollgate::{
+    Charge, Full, Key, ManualClock, MemoryError, MemoryStore, MemoryStoreBuilder, PolicyQuota, Step,
+};
 
 fn quota(text: &str) -> PolicyQuota {
     PolicyQuota::new("room", text.parse().unwrap())
 }
 
-fn charge(store: &MemoryStore<ManualClock>, quota: &PolicyQuota, key: u64) -> Result<bool, Full> {
+fn charge(store: &MemoryStore<ManualClock>, quota: &PolicyQuota, key: u64) -> Result<bool, MemoryError> {
     store.take(Step::Charge(&[Charge::new(quota, &Key::from(key), 1)])).map(|counted| counted.is_admitted())
 }
 
@@ -28,7 +30,7 @@ fn a_cap_in_bytes_is_full_at_its_number_of_counters() {
         for key in 0..cap as u64 {
             assert_eq!(charge(&store, &quota, key), Ok(true), "at {key} of {cap}");
         }
-        assert_eq!(charge(&store, &quota, cap as u64), Err(Full));
+        assert_eq!(charge(&store, &quota, cap as u64), Err(Full.into()));
     }
 }
 
@@ -45,7 +47,7 @@ fn every_closed_counter_is_room_for_any_key() {
     }
     for key in CAP..CAP + 40 {
         assert_eq!(charge(&store, &minute, key), Ok(true), "key {key}");
-        assert_eq!(charge(&store, &minute, key + 1), Err(Full));
+        assert_eq!(charge(&store, &minute, key + 1), Err(Full.into()));
         clock.advance(Duration::from_secs(60));
     }
 }

@@ -36,6 +36,11 @@ impl StoreInner {
     ) -> Result<HoldAnswer, StoreError> {
         let (terms, order) = match &step {
             HoldStep::Reset(charge) => return self.forget_units(charge, call).await,
+            HoldStep::Reserve(terms) if terms.end().is_some() => {
+                return Err(StoreError::Uncountable(
+                    "this version of the store supports no end of a reservation",
+                ));
+            }
             HoldStep::Reserve(terms) => (terms, HoldOrder::Reserve),
             HoldStep::Look(terms) => (terms, HoldOrder::Look),
             HoldStep::Renew(terms) => (terms, HoldOrder::Renew),

@@ -14,8 +14,8 @@ use super::clock::WorldClock;
 use super::conversion::{key, quota, state};
 use super::world::{Ask, Naming, Op, World};
 use crate::{
-    BlockCharge, Charge, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota, QuotaKind,
-    QuotaState, QuotaStates, Timestamp,
+    BlockCharge, Charge, Counter, Decision, Full, Key, Limiter, Mark, MemoryError, PolicyQuota, Quota,
+    QuotaKind, QuotaState, QuotaStates, Timestamp,
 };
 
 /// Clones share the store.
@@ -205,10 +205,11 @@ impl System {
         self.counted(&[*ask], answer.map(QuotaStates::one))
     }
 
-    fn counted(&self, asks: &[Ask], answer: Result<QuotaStates, Full>) -> Answer {
-        match answer {
+    fn counted(&self, asks: &[Ask], answer: Result<QuotaStates, impl Into<MemoryError>>) -> Answer {
+        match answer.map_err(Into::into) {
             Ok(counted) => Answer::Counted(self.states(asks, &counted), None),
-            Err(Full) => Answer::Full,
+            Err(MemoryError::Full(Full)) => Answer::Full,
+            Err(MemoryError::Ended { now }) => panic!("no step of this world has an end: {now:?}"),
         }
     }
 

@@ -15,8 +15,8 @@ use super::two_clocks::TwoClocks;
 use super::world::{HoldAsk, HoldOp, HoldWorld, KEYS, Settlement};
 use crate::{
     Charge, Full, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStep, HoldTerms, InFlight,
-    InFlightCharge, InFlightState, Key, Mark, PolicyInFlight, PolicyQuota, Quota, QuotaStates, Reason, Step,
-    Timestamp,
+    InFlightCharge, InFlightState, Key, Mark, MemoryError, PolicyInFlight, PolicyQuota, Quota, QuotaStates,
+    Reason, Timestamp,
 };
 
 /// Clones share the store.
@@ -156,7 +156,7 @@ impl HoldSystem {
             }
             HoldOp::Check(quota, key, cost) => Some(self.event(HoldAct::Check(*quota, *key, *cost), || {
                 let charge = [Charge::new(&inside.quotas[*quota], &inside.keys[*key], *cost)];
-                match inside.store.take(Step::Charge(&charge)) {
+                match inside.store.charge(&charge).finish() {
                     Ok(states) => HoldReply::Settled { states: charge_replies(&states), is_repeated: false },
                     Err(Full) => HoldReply::Full,
                 }
@@ -196,7 +196,11 @@ impl Inside {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn step(&self, ask: &HoldAsk, take: impl FnOnce(HoldTerms<'_>) -> Result<HoldAnswer, Full>) -> HoldReply {
+    fn step(
+        &self,
+        ask: &HoldAsk,
+        take: impl FnOnce(HoldTerms<'_>) -> Result<HoldAnswer, MemoryError>,
+    ) -> HoldReply {
         let key = &self.keys[ask.key];
         let units: Vec<_> = ask
             .limits
@@ -251,9 +255,10 @@ fn length_of(millis: i64) -> HoldLength {
     HoldLength::new(Duration::from_millis(millis.unsigned_abs())).unwrap()
 }
 
-fn reply(answer: Result<HoldAnswer, Full>) -> HoldReply {
+fn reply(answer: Result<HoldAnswer, MemoryError>) -> HoldReply {
     match answer {
-        Err(Full) => HoldReply::Full,
+        Err(MemoryError::Full(Full)) => HoldReply::Full,
+        Err(MemoryError::Ended { now }) => panic!("no step of this world has an end: {now:?}"),
         Ok(HoldAnswer::Decided(states)) => HoldReply::Decided {
             in_flight: states.in_flight().iter().map(units_reply).collect(),
             charged: charge_replies(states.charged()),
