@@ -39,8 +39,8 @@
 //! together. Policies come from flags (`settings::flags`), from another system's settings (`settings::import`), or from
 //! files, which `live` watches and reloads. Envoy's limits can come from a management server, which `xds` follows. `decide` is independent of wire formats, `http` and `grpc` are independent
 //! of counters and of each other: `answer` has the rejections that both word. Everything works over any
-//! [`Store`](tollgate::Store); `store` has those that the service can be started with. The other commands are in
-//! [`cli`].
+//! [`Store`](tollgate::Store); `store` has those that the service can be started with. `overrides` keeps the limits that
+//! are changed while the service runs. The other commands are in [`cli`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -55,6 +55,7 @@ mod live;
 mod metrics;
 mod net;
 mod observe;
+mod overrides;
 mod request;
 mod serve;
 mod settings;

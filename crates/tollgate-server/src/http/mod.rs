@@ -65,6 +65,7 @@ use crate::net::budget::{Budget, HeldBytes};
 use crate::net::drain::Phase;
 use crate::net::resources::Resources;
 use crate::observe::log_gap::LogGap;
+use crate::overrides::Overrides;
 use crate::store::{Servers, StoreState};
 
 /// Where the rules of the decider come from.
@@ -72,6 +73,7 @@ pub(crate) struct FollowedRules {
     pub(crate) source: RuleSource,
     /// The state of xDS, if they come that way.
     pub(crate) xds: Option<Arc<XdsStatus>>,
+    pub(crate) overrides: Arc<Overrides>,
 }
 
 /// Answers the requests of all listeners.
@@ -268,7 +270,7 @@ impl Edge {
         if self.phase.is_leaving() {
             return Err(Rejection::draining());
         }
-        let FollowedRules { source, xds } = &self.followed;
+        let FollowedRules { source, xds, overrides } = &self.followed;
         let has_failed = || source.reloads().is_some_and(|reloads| reloads.failure().is_some());
         if self.decider.awaits_limits() {
             return Err(if has_failed() {
@@ -320,6 +322,7 @@ impl Edge {
                 (false, None) => format!("the xDS server is not connected: without limits, {NO_LIMITS}\n"),
             };
         }
+        text.extend(overrides.status().stale_line());
         Ok(text)
     }
 }

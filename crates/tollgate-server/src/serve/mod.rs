@@ -220,7 +220,7 @@ impl BoundServer {
         let trials = settings.asking.trials_header;
         let hold_seal = Arc::clone(&settings.asking.hold_seal);
         let decider = Arc::clone(&rules.decider);
-        let followed = FollowedRules { source: rules.source, xds: rules.xds };
+        let followed = FollowedRules { source: rules.source, xds: rules.xds, overrides: rules.overrides };
         let edge = Edge::new(&http_listeners, decider, followed, settings.asking, resources.clone(), scrape);
         let edge = Arc::new(edge);
         let peers = settings.max_connections_per_peer;

@@ -20,6 +20,7 @@ use crate::live::reload::Reloads;
 use crate::live::rule_source::RuleSource;
 use crate::metrics::XdsStatus;
 use crate::observe::warning_log;
+use crate::overrides::Overrides;
 use crate::settings::{DomainSource, InitialPolicies, InitialRules, SourcedDomains};
 use crate::xds::{XdsClient, XdsLimits};
 
@@ -30,6 +31,7 @@ pub(super) struct Rules {
     pub(super) source: RuleSource,
     /// The state of xDS, if they come that way.
     pub(super) xds: Option<Arc<XdsStatus>>,
+    pub(super) overrides: Arc<Overrides>,
     /// A summary of the limits, for people.
     pub(super) summary: String,
     /// A command to try, if there is one.
@@ -87,7 +89,9 @@ impl Rules {
             }
         };
         let engine = DecisionEngine::new(limiter, counting.when_full, Arc::clone(&counting.metrics));
-        Ok(Self { decider: Arc::new(Decider::Policies(engine)), source, xds: None, summary, example })
+        let (decider, overrides) =
+            (Arc::new(Decider::Policies(engine)), Arc::new(Overrides::without_place()));
+        Ok(Self { decider, source, xds: None, overrides, summary, example })
     }
 
     fn of_domains(
@@ -115,6 +119,7 @@ impl Rules {
             }
         };
         let example = Some(StartExample::of_domains());
-        Ok(Self { decider: Arc::new(Decider::Domains(engine)), source, xds, summary, example })
+        let (decider, overrides) = (Arc::new(Decider::Domains(engine)), Arc::new(Overrides::none()));
+        Ok(Self { decider, source, xds, overrides, summary, example })
     }
 }
