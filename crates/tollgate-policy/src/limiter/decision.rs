@@ -14,7 +14,10 @@ use super::charge_result::ChargeResult;
 use super::in_flight::{InFlightRecord, InFlightResult, InFlightStanding};
 use super::trials::Trials;
 use crate::matched::{AppliedList, Entry};
-use crate::{HeaderFormat, HeaderFormats, KeyFault, MatchedPolicies, NoKey, Outcome, Policy, TrialKind};
+use crate::{
+    HeaderFormat, HeaderFormats, KeyFault, MatchedPolicies, NoKey, Outcome, OverridesVersion, Policy,
+    TrialKind,
+};
 
 /// The decision on a request: its version of the policies, the policy that decided, and the results of trials.
 ///
@@ -378,6 +381,13 @@ impl PolicyDecision {
     #[must_use]
     pub fn version(&self) -> u64 {
         self.set.version()
+    }
+
+    /// Returns the version of the overrides under which it was made; `None` if they have none, or if it was made under
+    /// the limits of a caller.
+    #[must_use]
+    pub fn overrides_version(&self) -> Option<OverridesVersion> {
+        self.set.overrides().version()
     }
 
     /// Returns the states of all quotas that applied, in the order in which they were charged.

@@ -57,7 +57,7 @@ pub use self::together::TogetherError;
 use crate::limiter::charge_result::ChargeResult;
 use crate::limiter::trials::Trials;
 use crate::matched::NeededValues;
-use crate::{MatchedPolicies, Outcome, Policies, Policy, Refusal, View};
+use crate::{MatchedPolicies, Outcome, OverrideSet, Policies, Policy, Refusal, View};
 
 /// A limiter by policies: decides which limits apply to a request, and whether it is allowed.
 ///
@@ -117,8 +117,7 @@ pub struct PolicyLimiter<S, C = SystemClock> {
     /// Requests that the store had no room for.
     full: AtomicU64,
     live: ArcSwap<PolicySet>,
-    /// Held while the live set is replaced, so that each version is made from the previous one. Decisions never wait
-    /// for it.
+    /// Held while the live set is replaced, so that each one is made from the previous one. Decisions never wait for it.
     replacing: Mutex<()>,
 }
 
@@ -225,6 +224,13 @@ impl<S, C> PolicyLimiter<S, C> {
         PolicyLimiter { store: store.memory(memory), when_full, max_value, full, live, replacing }
     }
 
+    /// Starts with these overrides, compiled for the policies.
+    #[must_use]
+    pub fn with_overrides(self, overrides: OverrideSet) -> Self {
+        self.replace_overrides(|_, policies| overrides.for_policies(policies));
+        self
+    }
+
     /// Sets the answer for a key without a counter while the store is full.
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
@@ -271,11 +277,27 @@ impl<S, C> PolicyLimiter<S, C> {
     }
 
     /// Makes other policies live from the next request on, and returns them with their version. Counters are kept: a
-    /// quota of the same policy, kind, window and anchor keeps its usage.
+    /// quota of the same policy, kind, window and anchor keeps its usage. The overrides stay: those that do not fit the
+    /// new policies are [inert](crate::OverrideState::Inert).
     pub fn replace(&self, policies: Policies, source: &str) -> Arc<PolicySet> {
+        self.replace_set(|live| live.next(policies, source))
+    }
+
+    /// Makes other overrides live from the next request on: those that `change` makes of the live ones. The policies stay
+    /// under their version, and nothing of them is copied. Returns both.
+    ///
+    /// Changes wait for each other, and decisions for none of them.
+    pub fn replace_overrides(
+        &self,
+        change: impl FnOnce(&OverrideSet, &Policies) -> OverrideSet,
+    ) -> Arc<PolicySet> {
+        self.replace_set(|live| live.with_overrides(change))
+    }
+
+    fn replace_set(&self, next: impl FnOnce(&PolicySet) -> PolicySet) -> Arc<PolicySet> {
         // Nothing that is done under the lock leaves half of it undone.
         let _guard = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = Arc::new(self.live.load().next(policies, source));
+        let next = Arc::new(next(&self.live.load()));
         self.live.store(Arc::clone(&next));
         next
     }

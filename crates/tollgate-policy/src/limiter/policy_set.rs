@@ -6,12 +6,14 @@ use tollgate::Timestamp;
 
 use super::configuration::Configuration;
 use super::tally::{Counters, HoldCounters, Tally};
-use crate::{MatchedPolicies, Policies, Policy};
+use crate::{MatchedPolicies, OverrideSet, Policies, Policy};
 
-/// What a decision is made under: a version of the policies, when it became live, and its tallies.
+/// What a decision is made under: one version of the policies, when it became live, and its tallies; and one version of
+/// the overrides. Neither changes, so a decision that holds both is made under the same ones to its end.
 #[derive(Debug)]
 pub struct PolicySet {
     configuration: Arc<Configuration>,
+    overrides: OverrideSet,
 }
 
 /// A first version without policies.
@@ -23,17 +25,27 @@ impl Default for PolicySet {
 
 impl PolicySet {
     pub(super) fn first(policies: Policies, source: &str) -> Self {
-        Self { configuration: Arc::new(Configuration::first(policies, source)) }
+        let configuration = Arc::new(Configuration::first(policies, source));
+        Self { configuration, overrides: OverrideSet::default() }
     }
 
-    /// Replaces these policies. A new policy with the name of an old one continues its figures.
+    /// Replaces these policies, under the same overrides. A new policy with the name of an old one continues its figures.
     pub(super) fn next(&self, policies: Policies, source: &str) -> Self {
-        Self { configuration: Arc::new(self.configuration.next(policies, source)) }
+        let overrides = self.overrides.for_policies(&policies);
+        Self { configuration: Arc::new(self.configuration.next(policies, source)), overrides }
     }
 
-    /// Replaces these policies with a caller's limits, under the same version. Their figures are not reported.
+    /// Replaces the overrides, under the same policies.
+    pub(super) fn with_overrides(&self, change: impl FnOnce(&OverrideSet, &Policies) -> OverrideSet) -> Self {
+        let overrides = change(&self.overrides, self.policies());
+        Self { configuration: Arc::clone(&self.configuration), overrides }
+    }
+
+    /// Replaces these policies with a caller's limits, under the same version. Their figures are not reported. Overrides
+    /// are for policies alone.
     pub(super) fn of_caller(&self, limits: Policy) -> Self {
-        Self { configuration: Arc::new(self.configuration.of_caller(limits)) }
+        let configuration = Arc::new(self.configuration.of_caller(limits));
+        Self { configuration, overrides: self.overrides.cleared() }
     }
 
     /// Returns the policies.
@@ -41,6 +53,12 @@ impl PolicySet {
     #[inline]
     pub fn policies(&self) -> &Policies {
         self.configuration.policies()
+    }
+
+    /// Returns the overrides. Those of a [caller's limits](Self::is_of_caller) are none.
+    #[must_use]
+    pub const fn overrides(&self) -> &OverrideSet {
+        &self.overrides
     }
 
     /// Which version of the policies this is, counted from 1 by the limiter that holds it.

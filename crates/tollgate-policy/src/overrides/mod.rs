@@ -18,6 +18,7 @@ mod entry;
 mod key;
 mod name;
 mod part;
+mod process;
 mod quotas;
 mod record;
 mod row;

@@ -109,6 +109,12 @@ impl OverrideSet {
         Self { context, version: None, parts: Tree::default(), places: Tree::default(), len: 0 }
     }
 
+    /// Returns a set without overrides and without a version, with the digest, the clock and the fit of this one.
+    #[must_use]
+    pub fn cleared(&self) -> Self {
+        Self::empty(Arc::clone(&self.context))
+    }
+
     /// Returns a set of exactly these overrides, with the digest, the clock and the fit of this one. If a name is there
     /// twice, the override with the higher version counts.
     #[must_use]

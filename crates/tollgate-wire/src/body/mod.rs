@@ -5,6 +5,7 @@
 mod decision;
 mod denial;
 mod problem;
+mod time_text;
 
 #[cfg(feature = "schema")]
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use tollgate::{PolicyInFlight, PolicyQuota, QuotaKind, Source};
 pub use self::decision::{Algorithm, DecisionBody, mark};
 pub use self::denial::DenialBody;
 pub use self::problem::DenialProblem;
+pub use self::time_text::TimeText;
 
 /// A window in Unix milliseconds: its first, and the first after it.
 #[derive(Debug, Clone, Copy, Serialize)]
