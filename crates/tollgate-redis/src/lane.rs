@@ -304,7 +304,6 @@ impl Drop for ApartCounters {
 
 #[cfg(test)]
 mod tests {
-    use smallvec::smallvec;
 
     use super::*;
     use crate::script::Request;
@@ -320,7 +319,7 @@ mod tests {
 
     fn entry(counters: usize) -> WaitingRequest {
         let keys = (0..counters).map(|key| key.to_string().into_bytes().into()).collect();
-        let request = Request { hold: None, shapes: smallvec![], keys };
+        let request = Request { keys, ..Request::default() };
         WaitingRequest { slot: ClusterSlot(0), request, waiter: Waiter::new(instant()).0 }
     }
 

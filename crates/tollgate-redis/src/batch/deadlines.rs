@@ -86,8 +86,6 @@ impl Deadlines {
 mod tests {
     use std::future::pending;
 
-    use smallvec::smallvec;
-
     use super::*;
     use crate::script::Request;
     use crate::slot::ClusterSlot;
@@ -98,7 +96,7 @@ mod tests {
         let begun = instant();
         let entry = |deadline| {
             let (waiter, awaited) = Waiter::new(deadline);
-            let request = Request { hold: None, shapes: smallvec![], keys: smallvec![] };
+            let request = Request::default();
             (WaitingRequest { slot: ClusterSlot(0), request, waiter }, awaited)
         };
         let ((first, mut awaited), (second, _)) = (entry(begun + timeout), entry(begun + timeout + apart));
@@ -129,7 +127,7 @@ mod tests {
         let millis = Duration::from_millis;
         let begun = instant();
         let (waiter, mut awaited) = Waiter::new(begun + millis(20));
-        let request = Request { hold: None, shapes: smallvec![], keys: smallvec![] };
+        let request = Request::default();
         let mut entries = [WaitingRequest { slot: ClusterSlot(0), request, waiter }];
         let mut deadlines = Deadlines::of(&entries, millis(20)).unwrap();
         let waiting = tokio::spawn(async move {

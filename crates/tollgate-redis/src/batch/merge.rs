@@ -110,13 +110,22 @@ impl MergedRequests {
     pub(crate) fn groups<'a>(&self, place: usize, entries: &'a [WaitingRequest]) -> SmallVec<[Group<'a>; 1]> {
         let mut groups = SmallVec::<[Group<'a>; 1]>::new();
         for run in self.runs(place) {
-            let Request { shapes, keys, .. } = self.first(&run, entries);
+            let Request { before, shapes, keys, .. } = self.first(&run, entries);
             let times = run.len();
             match groups.last_mut() {
-                Some(group) if group.times == times && group.shapes == shapes.as_slice() => {
+                Some(group)
+                    if group.times == times
+                        && group.before == *before
+                        && group.shapes == shapes.as_slice() =>
+                {
                     group.requests.push(keys);
                 }
-                _ => groups.push(Group { shapes, times, requests: smallvec![keys.as_slice()] }),
+                _ => groups.push(Group {
+                    shapes,
+                    before: *before,
+                    times,
+                    requests: smallvec![keys.as_slice()],
+                }),
             }
         }
         groups

@@ -343,7 +343,7 @@ mod tests {
         settings.connect_timeout = 9 * HOUR;
         let topology = Arc::new(Topology::start(settings, script::TEXTS).unwrap());
         let committer = Committer::new(Arc::clone(&topology), HOUR);
-        let request = Request { hold: None, shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
+        let request = Request { keys: smallvec![b"key".as_slice().into()], ..Request::default() };
         let submit = |begun| {
             let time = CallTime { begun, ..CallTime::begins(None) };
             committer.submit(

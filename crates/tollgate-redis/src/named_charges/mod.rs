@@ -4,7 +4,7 @@ mod request;
 mod states;
 
 use smallvec::SmallVec;
-use tollgate::{Charge, CountDenied, Counter, Mark};
+use tollgate::{Charge, CountDenied, Counter, Mark, Timestamp};
 
 pub(crate) use self::request::KeyIndices;
 pub(crate) use self::states::{marked_window, units};
@@ -38,12 +38,16 @@ struct ChargedCounter<'a> {
 pub(crate) enum CounterOperation {
     /// Charges the units, if all counters have room.
     Charge,
-    /// The same, for counters that are remembered to have none.
+    /// The same, if the server's time is before this.
+    ChargeBefore(Timestamp),
+    /// As `Charge`, for counters that are remembered to have no room.
     Renewal,
     /// Charges the units, whether or not there is room.
     Record,
     /// Charges nothing, but counts denials where they count. For requests that are denied elsewhere.
     Deny,
+    /// The same, if the server's time is before this.
+    DenyBefore(Timestamp),
     /// Charges the first counter, unless the second one, its block, has begun.
     Block,
     /// Charges nothing.

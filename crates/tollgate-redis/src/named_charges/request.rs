@@ -25,7 +25,11 @@ impl NamedCharges<'_> {
         names: &CounterNames,
         now: impl Fn() -> Timestamp,
     ) -> Result<(Request, KeyIndices), StoreError> {
-        let mut request = Request { hold: None, shapes: SmallVec::new(), keys: SmallVec::new() };
+        let before = match asked {
+            CounterOperation::ChargeBefore(end) | CounterOperation::DenyBefore(end) => Some(end),
+            _ => None,
+        };
+        let mut request = Request { before, ..Request::default() };
         let mut indices = KeyIndices::new();
         let now = || match asked {
             CounterOperation::Refund(mark) => names.time_of_refund(mark).unwrap_or_else(&now),
@@ -84,7 +88,7 @@ impl NamedCharges<'_> {
             let asked = CounterOperation::Refund(charged.mark());
             let (key, windows) = key?;
             let shapes = smallvec![self.shape(index, asked, windows)];
-            Ok((id, Request { hold: None, shapes, keys: smallvec![key] }))
+            Ok((id, Request { shapes, keys: smallvec![key], ..Request::default() }))
         };
         let counters = self.ids().zip(0..).zip(self.standings(now, found));
         counters.zip(self.charged_keys(names, now, found)).map(refund).collect()
@@ -130,12 +134,14 @@ impl NamedCharges<'_> {
         };
         let denials = || ChargedDenials::of(on_counter(), units);
         let step = match asked {
-            CounterOperation::Charge | CounterOperation::Renewal => {
+            CounterOperation::Charge | CounterOperation::ChargeBefore(_) | CounterOperation::Renewal => {
                 let is_renewal = asked == CounterOperation::Renewal;
                 CounterStep::Charge { units, room: Room::of(on_counter()), denials: denials(), is_renewal }
             }
             CounterOperation::Record => CounterStep::Record { units },
-            CounterOperation::Deny => CounterStep::Deny { units, denials: denials() },
+            CounterOperation::Deny | CounterOperation::DenyBefore(_) => {
+                CounterStep::Deny { units, denials: denials() }
+            }
             CounterOperation::Block if index == 0 => {
                 let limit = on_counter().map(Charge::limit).min().unwrap_or_default();
                 CounterStep::Block { units, limit }

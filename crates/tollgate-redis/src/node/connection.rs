@@ -398,8 +398,7 @@ mod tests {
         let lane = Arc::new(Lane::new(Bounds { under_way: 1, prompt: Duration::ZERO }));
         let until = instant() + Duration::from_secs(20);
         let push = || {
-            let request =
-                Request { hold: None, shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
+            let request = Request { keys: smallvec![b"key".as_slice().into()], ..Request::default() };
             let (waiter, _) = Waiter::new(until);
             lane.push(WaitingRequest { slot: ClusterSlot(0), request, waiter }).unwrap()
         };

@@ -17,6 +17,8 @@ pub(crate) type KeyText = Box<[u8]>;
 pub(crate) struct Request {
     /// What is done with a hold; else the request only has quotas.
     pub(crate) hold: Option<Box<HoldShape>>,
+    /// The server's time before which it has to be taken: of charges and of holds that are reserved.
+    pub(crate) before: Option<Timestamp>,
     /// The operation on each counter of a quota: the same kind for all, but for a hold that is settled.
     pub(crate) shapes: SmallVec<[Shape; 1]>,
     /// The name of each counter, no two alike. Of a hold, the names of its record and of its units in flight come first.
@@ -77,6 +79,11 @@ impl Request {
     pub(crate) fn is_early_at(&self, now: Timestamp) -> bool {
         let mut bounds = self.shapes.iter().filter_map(|shape| shape.windows.bounds());
         bounds.any(|(start, _)| now.as_unix_millis() < start)
+    }
+
+    /// Returns whether this time is too late for it.
+    pub(super) fn is_too_late_at(&self, now: Timestamp) -> bool {
+        self.before.is_some_and(|before| now >= before)
     }
 
     /// Returns whether the script takes it at this time, instead of calling it stale. A refund may be early, after a

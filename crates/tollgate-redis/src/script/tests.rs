@@ -1,5 +1,7 @@
 //! The script on a real server, compared with this crate's model of it.
 
+mod ends;
+
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
@@ -89,9 +91,9 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
         ] {
             let charge = Shape { step: charge_of_one(9), windows };
             let request = Request {
-                hold: None,
                 shapes: [charge; 2][..counters].into(),
                 keys: keys[..counters].iter().cloned().collect(),
+                ..Request::default()
             };
             let (entries, _) = entries(&[request]);
             let mut call = Calls::default();
@@ -127,6 +129,7 @@ fn hold_of_one(operation: HoldOperation, attempt: u8) -> Request {
         hold: Some(Box::new(hold)),
         shapes: step.map(|step| Shape { step, windows }).into_iter().collect(),
         keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
+        before: None,
     }
 }
 
@@ -392,9 +395,9 @@ fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     let shape = |start, end| Shape { step: one, windows: WindowSpec::Given { start, end } };
     let first_hit = Shape { step: one, windows: WindowSpec::FirstHit { length: 1_000 } };
     let request = |shapes: &[Shape], keys: &[&str]| Request {
-        hold: None,
         shapes: shapes.into(),
         keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
+        ..Request::default()
     };
     let named = |Shape { windows, .. }| match windows {
         WindowSpec::Given { start, end } => {
@@ -436,9 +439,9 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
             redis::cmd("SET").arg("key").arg(5).arg("PXAT").arg(expiry).query(&mut connection).unwrap();
         let windows = WindowSpec::Given { start, end };
         let request = Request {
-            hold: None,
             shapes: [Shape { step: CounterStep::Refund { units: 2, start }, windows }].into_iter().collect(),
             keys: [b"key".as_slice().into()].into_iter().collect(),
+            ..Request::default()
         };
         let answer = take(&mut connection, &[request]).remove(0);
         let left = redis::cmd("GET").arg("key").query::<i64>(&mut connection).unwrap();
@@ -534,19 +537,27 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
         let most = if matches!(kind, Kind::Charge | Kind::Renewal | Kind::Deny | Kind::Look) { 3 } else { 1 };
         prop::collection::vec(shape(kind), 1..=most)
     });
-    let kinds = prop::collection::vec(shapes, 1..=3);
+    // Ends that have come, and two that will not.
+    let ends = prop_oneof![
+        4 => Just(None),
+        3 => prop::sample::select(vec![0, 1 << 50, 1 << 51]).prop_map(|end| Some(Timestamp::from_unix_millis(end))),
+    ];
+    let kinds = prop::collection::vec((shapes, ends), 1..=3);
     let picks = prop::collection::vec((0..3_usize, 0..3_usize), 1..24);
     (kinds, picks).prop_map(|(kinds, picks)| {
         let request = |(kind, key): (usize, usize)| {
-            let shapes = &kinds[kind % kinds.len()];
+            let (shapes, end) = &kinds[kind % kinds.len()];
+            let may_end =
+                |shape: &Shape| matches!(shape.step, CounterStep::Charge { .. } | CounterStep::Deny { .. });
             // Counters of other windows have other names.
             let name = |(place, shape): (usize, &Shape)| {
                 format!("{key}:{place}:{:?}", shape.windows).into_bytes().into_boxed_slice()
             };
             Request {
-                hold: None,
+                before: end.filter(|_| shapes.iter().all(may_end)),
                 shapes: shapes.iter().copied().collect(),
                 keys: shapes.iter().enumerate().map(name).collect(),
+                ..Request::default()
             }
         };
         picks.into_iter().map(request).collect()
@@ -560,7 +571,11 @@ fn grid_charges() -> impl Strategy<Value = Vec<Request>> {
         let shape = Shape { step, windows: WindowSpec::Grid { origin, length: 3_600_000_000 } };
         let key = b"key".as_slice().into();
         vec![
-            Request { hold: None, shapes: [shape].into_iter().collect(), keys: [key].into_iter().collect() };
+            Request {
+                shapes: [shape].into_iter().collect(),
+                keys: [key].into_iter().collect(),
+                ..Request::default()
+            };
             times
         ]
     })
@@ -658,9 +673,9 @@ fn a_batch_may_need_the_other_kinds_after_windows_that_are_unusual() {
     let grid = WindowSpec::Grid { origin: 0, length: 60_000 };
     let log = WindowSpec::Log { step: 1, length: 60_000 };
     let request = |windows: &[WindowSpec], names: &[&str]| Request {
-        hold: None,
         shapes: windows.iter().map(|windows| Shape { step: charge_of_one(1), windows: *windows }).collect(),
         keys: names.iter().map(|name| name.as_bytes().into()).collect(),
+        ..Request::default()
     };
     let one = request(&[grid], &["batch-window"]);
     take(&mut connection, std::slice::from_ref(&one));
@@ -710,9 +725,9 @@ proptest! {
 fn a_reply_that_makes_no_sense_is_an_error() {
     let windows = WindowSpec::Grid { origin: 0, length: 1_000 };
     let request = Request {
-        hold: None,
         shapes: [Shape { step: charge_of_one(5), windows }].into_iter().collect(),
         keys: [b"key".as_slice().into()].into_iter().collect(),
+        ..Request::default()
     };
     let requests = [request];
     let hand_out = |reply| {
@@ -752,9 +767,9 @@ fn a_state_that_cannot_be_is_an_error() {
     const NOW: i64 = 1_000_000;
     let read = |step: CounterStep, windows: WindowSpec, numbers: &[i64]| {
         let request = Request {
-            hold: None,
             shapes: [Shape { step, windows }].into_iter().collect(),
             keys: [b"key".as_slice().into()].into_iter().collect(),
+            ..Request::default()
         };
         let mut packed = vec![0xdc];
         packed.extend(u16::try_from(numbers.len() + 1).unwrap().to_be_bytes());

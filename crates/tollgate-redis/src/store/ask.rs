@@ -63,10 +63,11 @@ impl StoreInner {
         let taken = StepResult::try_from(self.answer(named, pending).await?)?;
         let PendingRequest { asked, time, versions, .. } = pending;
         let is_denied = match asked {
-            CounterOperation::Deny => true,
-            CounterOperation::Charge | CounterOperation::Renewal | CounterOperation::Record => {
-                named.is_denied(&taken.found)
-            }
+            CounterOperation::Deny | CounterOperation::DenyBefore(_) => true,
+            CounterOperation::Charge
+            | CounterOperation::ChargeBefore(_)
+            | CounterOperation::Renewal
+            | CounterOperation::Record => named.is_denied(&taken.found),
             _ => false,
         };
         // Nearly always nothing was denied and nothing is known.
@@ -168,6 +169,7 @@ impl TryFrom<ScriptAnswer> for StepResult {
         match answer.outcome {
             ScriptOutcome::Taken(found) => Ok(Self { now: answer.now, found }),
             ScriptOutcome::NoCount => Err(RedisError::WrongType.into()),
+            ScriptOutcome::TooLate => Err(StoreError::Ended { now: answer.now }),
             // Its time and ours do not come together.
             ScriptOutcome::Stale => Err(RedisError::NotReady.into()),
             ScriptOutcome::Closed(_) | ScriptOutcome::Moving | ScriptOutcome::Hold(_) => {

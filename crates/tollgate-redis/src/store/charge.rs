@@ -37,20 +37,27 @@ impl StoreInner {
 
     /// The answer, if it is known here; else what is to be asked.
     pub(super) fn prepare<'a>(&self, charges: &'a [Charge<'a>]) -> PreparedCharge<'a> {
+        let prepared = self.prepare_unknown(charges);
+        if let PreparedCharge::Named(named) = &prepared
+            && self.may_deny(named)
+        {
+            let known = self.recall(named, instant());
+            if let Some((denied, _)) = known.filter(|(known, is_due)| !known.is_admitted() && !is_due) {
+                return PreparedCharge::Known(denied);
+            }
+        }
+        prepared
+    }
+
+    /// What is to be asked, whatever is known here. Of no charges, nothing.
+    pub(super) fn prepare_unknown<'a>(&self, charges: &'a [Charge<'a>]) -> PreparedCharge<'a> {
         if charges.is_empty() {
             return PreparedCharge::Known(QuotaStates::from_iter([]));
         }
         if self.slots.splits(charges, &self.names) {
             return PreparedCharge::Across;
         }
-        let named = NamedCharges::new(charges, &self.names);
-        if self.may_deny(&named) {
-            let known = self.recall(&named, instant());
-            if let Some((denied, _)) = known.filter(|(known, is_due)| !known.is_admitted() && !is_due) {
-                return PreparedCharge::Known(denied);
-            }
-        }
-        PreparedCharge::Named(named)
+        PreparedCharge::Named(NamedCharges::new(charges, &self.names))
     }
 
     /// The answer, if it is known here; else the charges are in flight.

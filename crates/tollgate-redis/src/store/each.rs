@@ -12,7 +12,7 @@ use super::across::in_turns;
 use super::charge::{BegunCharge, PreparedCharge};
 use crate::batch::Company;
 use crate::denials::Id;
-use crate::named_charges::NamedCharges;
+use crate::named_charges::{CounterOperation, NamedCharges};
 use crate::time::CallTime;
 
 impl StoreInner {
@@ -27,6 +27,7 @@ impl StoreInner {
             .iter()
             .map(|step| match step {
                 Step::Charge(charges) => Some(self.prepare(charges)),
+                Step::ChargeBefore { charges, .. } => Some(self.prepare_unknown(charges)),
                 _ => None,
             })
             .collect();
@@ -36,13 +37,21 @@ impl StoreInner {
         for (place, (prepared, step)) in prepared.into_iter().zip(steps).enumerate() {
             match (prepared, step) {
                 (Some(PreparedCharge::Known(counted)), _) => answers[place] = Some(Ok(counted)),
+                (Some(PreparedCharge::Named(named)), Step::ChargeBefore { end, .. }) => {
+                    let (asked, time) = (CounterOperation::ChargeBefore(*end), CallTime::begins(deadline));
+                    let pending = self.send(&named, asked, time, Company::Others);
+                    sent.push((place, named, pending));
+                }
                 (Some(PreparedCharge::Named(named)), _) => {
                     match self.begin(&named, deadline, Company::Others) {
                         BegunCharge::Known(counted) => answers[place] = Some(Ok(counted)),
                         BegunCharge::Asked(pending) => sent.push((place, named, pending)),
                     }
                 }
-                (Some(PreparedCharge::Across), Step::Charge(charges)) => {
+                (
+                    Some(PreparedCharge::Across),
+                    Step::Charge(charges) | Step::ChargeBefore { charges, .. },
+                ) => {
                     across.push((place, NamedCharges::new(charges, &self.names).ids().collect()));
                 }
                 _ => others.push(vec![place]),

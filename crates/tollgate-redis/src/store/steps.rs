@@ -6,6 +6,7 @@ use tollgate::{BlockCharge, Charge, Counter, Mark, QuotaState, QuotaStates, Step
 
 use super::StoreInner;
 use super::ask::StepResult;
+use super::charge::PreparedCharge;
 use crate::batch::Company;
 use crate::error::RedisError;
 use crate::named_charges::{self, CounterOperation, NamedCharges};
@@ -21,7 +22,18 @@ impl StoreInner {
         call: CallTime,
     ) -> Result<QuotaStates, StoreError> {
         match step {
-            Step::Charge(charges) => self.reserve(charges, call).await,
+            Step::Charge(charges) => self.reserve(charges, CounterOperation::Charge, call).await,
+            Step::ChargeBefore { charges, end } => {
+                let asked = CounterOperation::ChargeBefore(end);
+                match self.prepare_unknown(charges) {
+                    PreparedCharge::Known(counted) => Ok(counted),
+                    PreparedCharge::Across => self.reserve(charges, asked, call).await,
+                    PreparedCharge::Named(named) => {
+                        let mut pending = self.send(&named, asked, call.continued(), Company::Alone);
+                        self.counted(&named, &mut pending).await
+                    }
+                }
+            }
             Step::Peek(charges) => self.peek(charges, call).await,
             Step::Record(charge) => self.record(&charge, call).await.map(QuotaStates::one),
             Step::Block(charge) => self.block(&charge, call).await,

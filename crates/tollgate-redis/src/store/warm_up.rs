@@ -67,7 +67,8 @@ impl RedisStore {
             let (request, _) =
                 named.request(CounterOperation::Look, names, || topology.time_at(instant()))?;
             let server = topology.server(self.0.slots.slot(&request)?).ok_or(RedisError::NotReady)?;
-            let group = Group { shapes: &request.shapes, times: 1, requests: smallvec![&request.keys[..]] };
+            let (shapes, requests) = (&request.shapes[..], smallvec![&request.keys[..]]);
+            let group = Group { shapes, before: None, times: 1, requests };
             let mut call = Calls::default();
             script::encode(&[group], None, &mut call);
             server.warm_up(&call, deadline).await?;

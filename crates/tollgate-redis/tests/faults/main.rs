@@ -27,6 +27,7 @@ mod commands;
 mod crowd;
 mod cut;
 mod diary;
+mod ends;
 mod expiry;
 mod fault;
 mod fleet;

@@ -11,11 +11,11 @@ use crate::fault::{Bounds, Fault, Found};
 use crate::histories::{self, Judged, Kind};
 use crate::process::url;
 use crate::{
-    cancel, clock, cluster, commands, cut, holders, holds, kinds, late, process, reserve, rotation, sentinel,
-    skew, slow,
+    cancel, clock, cluster, commands, cut, ends, holders, holds, kinds, late, process, reserve, rotation,
+    sentinel, skew, slow,
 };
 
-const FAULTS: [&Fault; 40] = [
+const FAULTS: [&Fault; 41] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -33,6 +33,7 @@ const FAULTS: [&Fault; 40] = [
     &clock::CLUSTER,
     &skew::SKEW,
     &kinds::KINDS,
+    &ends::ENDS,
     &holds::HOLDS,
     &slow::SLOW,
     &slow::DEFAULT,

@@ -6,6 +6,7 @@ mod across;
 mod boundary;
 mod callers;
 mod conformance;
+mod ends;
 mod holds;
 mod kept_holds;
 mod kinds;

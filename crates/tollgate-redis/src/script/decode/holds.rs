@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 use tollgate::kind::Bucket;
 use tollgate::{InFlight, Timestamp};
 
-use super::{Reply, ScriptOutcome};
+use super::{Reply, ScriptOutcome, TOO_LATE};
 use crate::script::hold::{
     AdjustedCounter, FlightCount, FlightShape, HoldOperation, HoldOutcome, HoldSettlement, HoldShape,
     HoldVerdict, SettledCounters,
@@ -35,7 +35,10 @@ impl Reply {
         let (operation, code) = (&hold.operation, self.integers.next()?);
         let is_reserve = *operation == HoldOperation::Reserve;
         let is_known = is_reserve || *operation == HoldOperation::Renew || operation.settled().is_some();
+        // Only a repeated step is answered from what is remembered.
+        let is_too_late = is_reserve && request.is_too_late_at(self.now());
         let outcome = match code {
+            TOO_LATE => return is_too_late.then_some(ScriptOutcome::TooLate),
             DECIDED if is_reserve || *operation == HoldOperation::Look => {
                 HoldOutcome::Decided(self.verdict(hold, request)?)
             }
@@ -48,7 +51,7 @@ impl Reply {
             EXPIRED if is_known && !is_reserve => HoldOutcome::Expired,
             ENDED if is_reserve || *operation == HoldOperation::Renew => HoldOutcome::Ended,
             CONFLICT if is_known => HoldOutcome::Conflict,
-            STALE => return self.is_stale(request).then_some(ScriptOutcome::Stale),
+            STALE if !is_too_late => return self.is_stale(request).then_some(ScriptOutcome::Stale),
             MOVING if *operation != HoldOperation::Reset => return Some(ScriptOutcome::Moving),
             NO_COUNT if *operation != HoldOperation::Reset => return Some(ScriptOutcome::NoCount),
             _ => return None,
@@ -107,7 +110,8 @@ impl Reply {
         let is_possible = if is_repeated {
             is_admitted && has_room && hold.operation == HoldOperation::Reserve
         } else {
-            is_admitted == (!hold.is_look() && has_room && fits(&found))
+            !request.is_too_late_at(self.now())
+                && is_admitted == (!hold.is_look() && has_room && fits(&found))
         };
         is_possible.then_some(HoldVerdict { then, is_repeated, is_admitted, in_flight, found })
     }

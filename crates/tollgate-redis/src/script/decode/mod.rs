@@ -19,6 +19,7 @@ use crate::time::server_time;
 const STALE: i64 = -1;
 const NO_COUNT: i64 = -2;
 const CLOSED: i64 = -3;
+const TOO_LATE: i64 = -10;
 
 /// The code before the count of a counter whose window has not begun.
 const LATER: i64 = -4;
@@ -46,6 +47,8 @@ pub(crate) enum ScriptOutcome {
     Closed(Option<CountChange>),
     /// One of the keys holds something other than a count. Nothing was written.
     NoCount,
+    /// The end of the request has come. Nothing was written.
+    TooLate,
     /// It was a step on a hold.
     Hold(Box<HoldOutcome>),
 }
@@ -87,6 +90,9 @@ impl Reply {
     fn outcome(&mut self, request: &Request) -> Option<ScriptOutcome> {
         if let Some(hold) = &request.hold {
             return self.hold(hold, request);
+        }
+        if request.is_too_late_at(self.now) {
+            return (self.integers.next()? == TOO_LATE).then_some(ScriptOutcome::TooLate);
         }
         let (mut fault, mut is_closed) = (None, false);
         let mut found = SmallVec::<[CountChange; 1]>::new();

@@ -1,5 +1,7 @@
 //! Encodes steps on holds as keys and arguments of one call; the script documents them.
 
+use tollgate::Timestamp;
+
 use super::Argument;
 use crate::calls::Calls;
 use crate::resp::Writer;
@@ -29,6 +31,8 @@ impl HoldShape {
             argument.0.extend_from_slice(bytes);
         }
         argument.number((*length).into());
+        // Without an end, one that no clock reaches.
+        argument.number(request.before.map_or(i64::MAX, Timestamp::as_unix_millis));
         argument.number(in_flight.len() as i64);
         argument.number(request.shapes.len() as i64);
         for FlightShape { units, limit, longest } in in_flight {

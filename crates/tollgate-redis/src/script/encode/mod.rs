@@ -5,7 +5,7 @@ mod holds;
 use std::mem::discriminant;
 
 use smallvec::SmallVec;
-use tollgate::Quota;
+use tollgate::{Quota, Timestamp};
 
 pub(crate) use self::holds::encode_holds;
 use super::SHA1;
@@ -20,6 +20,8 @@ use crate::time::Probable;
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
     pub(crate) shapes: &'a [Shape],
+    /// The server's time before which they have to be taken.
+    pub(crate) before: Option<Timestamp>,
     /// The number of times that each is executed.
     pub(crate) times: usize,
     /// The keys of each request.
@@ -56,16 +58,23 @@ impl Group<'_> {
             self.shapes.iter().all(|shape| discriminant(&shape.step) == discriminant(&step)),
             "the script takes one kind of step of all counters of a group"
         );
+        debug_assert!(
+            self.before.is_none() || matches!(step, CounterStep::Charge { .. } | CounterStep::Deny { .. }),
+            "the script compares an end with the time only for charges; a denial is one without room"
+        );
         // A look writes nothing, so it is never repeated.
         let times = if step == CounterStep::Look { 0 } else { self.times };
         let mut argument = Argument::default();
-        argument.word(step.name());
+        argument.word(if self.before.is_some() { "before" } else { step.name() });
         for count in [times, self.shapes.len(), self.requests.len()] {
             argument.number(count as i64);
         }
         for Shape { step, windows } in self.shapes {
             let (units, numbers) = step.arguments(self.shapes.len());
             argument.counter(units, numbers, *windows, probable);
+        }
+        if let Some(before) = self.before {
+            argument.number(before.as_unix_millis());
         }
         argument
     }
@@ -174,8 +183,6 @@ impl WindowSpec {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::Timestamp;
-
     use super::*;
 
     #[test]

@@ -41,7 +41,13 @@ for group = 1, #ARGV do
       end
     end
   end
-  if not stale and not asked and (op == 'charge' or op == 'renew' or op == 'look') then
+  -- Compared with the time that the answer gives, before anything is written.
+  if op == 'before' then op = now < from_packed('<d', ARGV[group], at) and 'charge' or nil end
+  if not op then
+    local TOO_LATE = -10
+    for i = said + 1, said + requests do reply[i] = TOO_LATE end
+    said = said + requests
+  elseif not stale and not asked and (op == 'charge' or op == 'renew' or op == 'look') then
     local limit, counted = one, other
     local all = unit * times
     if times > 1 then spelt = string.format('%.0f', all) end

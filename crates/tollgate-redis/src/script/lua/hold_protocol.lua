@@ -8,6 +8,7 @@
 --             16 bytes each: digests of the id, and of what it is bound to
 --   attempt   8 bytes; an undo takes back only what the same attempt has reserved
 --   length    of the hold, in ms
+--   before    the time before which a new hold has to be reserved; other steps do not heed it
 --   flights, counters
 --             how many there are
 --   and for each counter in flight: units, limit, and the most ms that a hold of it lives
@@ -28,7 +29,7 @@
 --             window if the step named one or the numbers of a bucket, and then what the script of charges says of the
 --             counter
 --   FORGOTTEN and the units that were live; a reset deletes whatever the key holds, and says 0 of what is no counter
---   LOST, EXPIRED, ENDED, CONFLICT, STALE or NO_COUNT
+--   LOST, EXPIRED, ENDED, CONFLICT, STALE, NO_COUNT or TOO_LATE
 --   MOVING, if the slot moves away and an earlier step of the call has deleted a key of this one
 --
 -- A record has the binding, the attempt, whether the hold lives or is settled, when that ends, of a settled one a digest

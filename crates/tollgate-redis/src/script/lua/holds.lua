@@ -1,6 +1,6 @@
 local STALE, NO_COUNT, CLOSED = -1, -2, -3
 local DECIDED, RENEWED, SETTLED, FORGOTTEN = 1, 2, 3, 4
-local LOST, EXPIRED, ENDED, CONFLICT, MOVING = -5, -6, -7, -8, -9
+local LOST, EXPIRED, ENDED, CONFLICT, MOVING, TOO_LATE = -5, -6, -7, -8, -9, -10
 -- What PEXPIRETIME says of a key that does not exist, and of one that does not expire.
 local NO_KEY, NO_EXPIRY = -2, -1
 -- What a record says: the hold lives, or it is settled.
@@ -234,6 +234,7 @@ local function reserve(hold, key, asked, is_stale)
     say(DECIDED, 1, 1)
     return repeat_answer(record.rest)
   end
+  if now >= hold.before then return say(TOO_LATE) end
   if is_stale then return say(STALE) end
   -- Without any unit of a limit in flight, it only asks.
   local may_write = #hold.flights == 0
@@ -328,10 +329,11 @@ end
 
 local key = 0
 for step = 1, #ARGV do
-  local op, id, binding, attempt, length, flights, counters, at = from_packed('<sc16c16c8ddd', ARGV[step])
+  local op, id, binding, attempt, length, before, flights, counters, at =
+    from_packed('<sc16c16c8dddd', ARGV[step])
   local begun = said
   is_moving = false
-  local hold = { id = id, binding = binding, attempt = attempt, length = length, flights = {} }
+  local hold = { id = id, binding = binding, attempt = attempt, length = length, before = before, flights = {} }
   for i = 1, flights do
     local units, limit, longest
     units, limit, longest, at = from_packed('<ddd', ARGV[step], at)

@@ -6,13 +6,14 @@
 -- into one text, because ten arguments cost more than the work on them. Words end with a zero, numbers are doubles with
 -- the lowest byte first:
 --
---   op        charge, renew, record, deny, look, set, refund, reset or block; renew is a charge that is likely to be denied
+--   op        charge, before, renew, record, deny, look, set, refund, reset or block; renew is a charge that is likely to
+--             be denied, and before is one that is made only before an end, which follows the last counter
 --   times     how often each request is taken; 0 for `look`
 --   counters  the number of keys of a request
 --   requests  the number of requests
 --   and for each counter of a request:
 --     units, one, other
---              charge, renew: the units to take, as a word of digits; their limit; the count above which denials count
+--              charge, before, renew: the units to take, as a word of digits; their limit; the count above which denials count
 --              record: the units to take, room or not;  deny: the denied units, 0, and as with charge
 --              set: 0, and the count to write
 --              refund: the units to give back, and the start of their window
@@ -31,6 +32,7 @@
 -- window. A bucket has its level. A sliding window has the units of the current window and of the one before, and the
 -- start of the current one. A log has the number of its entries, then the step and the units of each. A refund of a
 -- window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the key names the window.
+-- A request of `before` that comes too late has only TOO_LATE, for all its counters, and changes nothing.
 -- The caller computes the new counts from these.
 --
 -- A counter is an integer that expires a second after its window ends, so its expiry tells its window. If the windows

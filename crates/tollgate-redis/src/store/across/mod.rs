@@ -35,7 +35,11 @@ pub enum AcrossSlots {
     /// No window admits more units than its limit (G1). But units count until they are given back, so another request
     /// may be denied that would have had room (G2). The excess is never more than the costs of the requests in flight
     /// across slots. A process that saw such a count uses it for at most a second, like every denial. Requests whose
-    /// denial this process can foresee charge nothing, and neither do peeks.
+    /// denial this process can foresee charge nothing, unless they have an end. Neither do peeks.
+    ///
+    /// A charge with an end ([`Step::ChargeBefore`](tollgate::Step::ChargeBefore)) is compared with the clock of each
+    /// server. If it comes too late for one slot, the others give their units back, and the answer is
+    /// [`StoreError::Ended`].
     ///
     /// A denial by one slot is the answer even if another slot fails. The quotas of that slot are shown as remembered,
     /// or else as unused with the source [`Fallback`](tollgate::Source::Fallback).

@@ -43,6 +43,8 @@ struct SlotReservation<'r, 'a> {
     inner: &'r Arc<StoreInner>,
     call: CallTime,
     parts: &'r [SlotPart<'a>],
+    /// How each part is charged.
+    asked: CounterOperation,
     /// Where its answer is awaited.
     caller: &'r oneshot::Sender<Result<QuotaStates, StoreError>>,
 }
@@ -60,16 +62,17 @@ impl StoreInner {
         self.joined(&parts, looked)
     }
 
-    /// Takes the charges slot by slot: all of them, or none in the end.
+    /// Takes the charges slot by slot, each part in this way: all of them, or none in the end.
     pub(in crate::store) async fn reserve(
         self: &Arc<Self>,
         charges: &[Charge<'_>],
+        asked: CounterOperation,
         call: CallTime,
     ) -> Result<QuotaStates, StoreError> {
         let waits_until = call.continued().wait_for_step()?;
         let owned = charges.iter().map(OwnedCharge::new).collect();
         let (caller, answer) = oneshot::channel();
-        tokio::spawn(Arc::clone(self).take_across(owned, call.without_caller(), caller));
+        tokio::spawn(Arc::clone(self).take_across(owned, asked, call.without_caller(), caller));
         let answer = match waits_until {
             None => answer.await.ok(),
             Some(until) => timeout_at(until, answer).await.ok().and_then(Result::ok),
@@ -81,6 +84,7 @@ impl StoreInner {
     async fn take_across(
         self: Arc<Self>,
         owned: Vec<OwnedCharge>,
+        asked: CounterOperation,
         call: CallTime,
         caller: oneshot::Sender<Result<QuotaStates, StoreError>>,
     ) {
@@ -88,7 +92,7 @@ impl StoreInner {
         let answer = match groups(&charges, &self.names, self.committer.topology().time_at(instant())) {
             Ok(groups) => {
                 let parts = parts(&groups, &self.names);
-                SlotReservation { inner: &self, call, parts: &parts, caller: &caller }.take().await
+                SlotReservation { inner: &self, call, parts: &parts, asked, caller: &caller }.take().await
             }
             Err(error) => Err(error),
         };
@@ -161,7 +165,7 @@ impl SlotReservation<'_, '_> {
         let mut charged = Vec::with_capacity(self.parts.len());
         for part in self.parts {
             let time = self.call.continued();
-            let mut pending = self.inner.send(&part.named, CounterOperation::Charge, time, Company::Others);
+            let mut pending = self.inner.send(&part.named, self.asked, time, Company::Others);
             match self.inner.note(&part.named, &mut pending).await {
                 Ok(taken) if part.counted(&taken).is_admitted() => charged.push(taken),
                 Ok(taken) => return self.deny(charged, part.counted(&taken)).await,
@@ -179,6 +183,10 @@ impl SlotReservation<'_, '_> {
     /// A denial that this process can foresee, because it knows of a counter without room. So a key that is denied
     /// all the time does not keep taking units of others and giving them back.
     async fn foresee(&self) -> Result<Option<QuotaStates>, StoreError> {
+        // Only the servers know whether an end has come.
+        if self.asked != CounterOperation::Charge {
+            return Ok(None);
+        }
         let (at, inner) = (instant(), self.inner);
         let known: Vec<_> = self.parts.iter().map(|part| Some(inner.recall(&part.named, at)?.0)).collect();
         let is_foreseen = known.iter().flatten().any(|counted| !counted.is_admitted());
@@ -212,7 +220,7 @@ impl SlotReservation<'_, '_> {
         let (_, rest) = rest.split_at(1);
         let (_, looked) = tokio::join!(
             self.give_back(&mut charged, KeptCharges::Overdrafts),
-            self.inner.ask_each(rest, CounterOperation::Deny, self.call)
+            self.inner.ask_each(rest, self.denial(), self.call)
         );
         let given_back = |(part, taken): (&SlotPart<'_>, &StepResult)| {
             part.named.given_back(&self.inner.names, taken.now, &taken.found)
@@ -265,6 +273,14 @@ impl SlotReservation<'_, '_> {
             }
         }
         is_certain
+    }
+
+    /// How a part is charged for a denial elsewhere.
+    const fn denial(&self) -> CounterOperation {
+        match self.asked {
+            CounterOperation::ChargeBefore(end) => CounterOperation::DenyBefore(end),
+            _ => CounterOperation::Deny,
+        }
     }
 
     fn denials_are_free(&self) -> bool {

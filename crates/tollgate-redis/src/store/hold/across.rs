@@ -49,6 +49,8 @@ enum UndoneParts {
     Fresh,
     /// All, because the hold is denied, so no earlier attempt took all parts. What an overdraft was charged stays.
     AllButOverdrafts,
+    /// All, because the hold came too late for one of them, so no attempt has taken or will take all parts.
+    All,
 }
 
 impl StoreInner {
@@ -180,6 +182,10 @@ impl HoldReservation<'_, '_> {
                     self.undo(&taken, UndoneParts::Fresh).await;
                     return Ok(answer);
                 }
+                Err(error @ StoreError::Ended { .. }) => {
+                    let is_undone = self.undo(&taken, UndoneParts::All).await;
+                    return Err(if is_undone { error } else { RedisError::TimedOut.into() });
+                }
                 Err(error) => {
                     let is_undone = self.undo(&taken, UndoneParts::Fresh).await;
                     let is_certain = is_undone && !taken.iter().any(HoldStates::is_repeated);
@@ -205,6 +211,7 @@ impl HoldReservation<'_, '_> {
             UndoneParts::Fresh if states.is_repeated() => None,
             UndoneParts::Fresh => Some(adjustments_of(KeptCharges::Nothing, part, states)),
             UndoneParts::AllButOverdrafts => Some(adjustments_of(KeptCharges::Overdrafts, part, states)),
+            UndoneParts::All => Some(adjustments_of(KeptCharges::Nothing, part, states)),
         });
         let (inner, hold, name) = (Arc::clone(self.inner), Arc::clone(self.hold), self.name);
         let undone = tokio::spawn(undo(inner, hold, name, adjustments.collect()));
@@ -244,10 +251,11 @@ impl HoldReservation<'_, '_> {
     /// The states of a part that was not asked before another one denied.
     async fn denied_elsewhere(&self, part: &HoldPart<'_>) -> HoldStates {
         let (inner, call) = (self.inner, self.call.continued());
+        let denial = self.hold.end().map_or(CounterOperation::Deny, CounterOperation::DenyBefore);
         let mut charged = QuotaStates::from_iter([]);
         if !part.charges().is_empty() {
             let named = NamedCharges::new(part.charges(), &inner.names);
-            let mut pending = inner.send(&named, CounterOperation::Deny, call, Company::Others);
+            let mut pending = inner.send(&named, denial, call, Company::Others);
             let answer = inner.counted(&named, &mut pending).await;
             charged = answer.unwrap_or_else(|_| inner.unused(&named));
         }

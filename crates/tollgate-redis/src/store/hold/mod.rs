@@ -36,11 +36,6 @@ impl StoreInner {
     ) -> Result<HoldAnswer, StoreError> {
         let (terms, order) = match &step {
             HoldStep::Reset(charge) => return self.forget_units(charge, call).await,
-            HoldStep::Reserve(terms) if terms.end().is_some() => {
-                return Err(StoreError::Uncountable(
-                    "this version of the store supports no end of a reservation",
-                ));
-            }
             HoldStep::Reserve(terms) => (terms, HoldOrder::Reserve),
             HoldStep::Look(terms) => (terms, HoldOrder::Look),
             HoldStep::Renew(terms) => (terms, HoldOrder::Renew),
@@ -103,6 +98,7 @@ impl StoreInner {
             match outcome {
                 ScriptOutcome::Hold(outcome) => return Ok(*outcome),
                 ScriptOutcome::NoCount => return Err(RedisError::WrongType.into()),
+                ScriptOutcome::TooLate => return Err(StoreError::Ended { now }),
                 ScriptOutcome::Moving if !self.slots.is_cluster() => return Err(RedisError::BadReply.into()),
                 ScriptOutcome::Stale | ScriptOutcome::Moving => {
                     let windows = tries.next(now).ok_or(RedisError::NotReady)?;

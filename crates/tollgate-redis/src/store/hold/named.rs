@@ -152,7 +152,8 @@ impl<'a> NamedHold<'a> {
         };
         let length = self.terms.length().millis();
         let hold = HoldShape { operation, name: self.name, length, in_flight: self.in_flight.clone() };
-        Ok(Request { hold: Some(Box::new(hold)), shapes, keys })
+        let before = self.terms.end().filter(|_| matches!(order, HoldOrder::Reserve));
+        Ok(Request { hold: Some(Box::new(hold)), before, shapes, keys })
     }
 
     /// Returns what the outcome means for the caller.

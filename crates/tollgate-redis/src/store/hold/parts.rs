@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate::{
     Charge, CountDenied, HoldAdjustment, HoldId, HoldLength, HoldTerms, InFlightCharge, InFlightState, Key,
-    PerQuota, PolicyInFlight, PolicyQuota, StoreError,
+    PerQuota, PolicyInFlight, PolicyQuota, StoreError, Timestamp,
 };
 
 use crate::names::CounterNames;
@@ -14,6 +14,7 @@ use crate::slot;
 pub(super) struct OwnedHold {
     id: HoldId,
     length: HoldLength,
+    end: Option<Timestamp>,
     in_flight: Vec<(PolicyInFlight, Key<'static>, u32)>,
     charges: Vec<(PolicyQuota, Key<'static>, u32)>,
 }
@@ -22,6 +23,7 @@ pub(super) struct OwnedHold {
 pub(super) struct HoldParts<'a> {
     id: HoldId,
     length: HoldLength,
+    end: Option<Timestamp>,
     parts: Vec<HoldPart<'a>>,
 }
 
@@ -44,11 +46,16 @@ impl OwnedHold {
         Self {
             id: terms.id(),
             length: terms.length(),
+            end: terms.end(),
             in_flight: flights
                 .map(|it| (it.in_flight().clone(), it.key().clone().into_owned(), it.units()))
                 .collect(),
             charges: charges.collect(),
         }
+    }
+
+    pub(super) const fn end(&self) -> Option<Timestamp> {
+        self.end
     }
 
     pub(super) fn charges(&self) -> (Vec<InFlightCharge<'_>>, Vec<Charge<'_>>) {
@@ -65,7 +72,7 @@ impl OwnedHold {
         in_flight: &'a [InFlightCharge<'a>],
         charges: &'a [Charge<'a>],
     ) -> HoldTerms<'a> {
-        HoldTerms::new(self.id, in_flight, charges, self.length)
+        terms_of(self.id, in_flight, charges, self.length, self.end)
     }
 }
 
@@ -87,7 +94,8 @@ impl<'a> HoldParts<'a> {
             part.charges.push(*charge);
             part.charge_places.push(place);
         }
-        Ok(Self { id: terms.id(), length: terms.length(), parts: parts.into_values().collect() })
+        let (id, length, end) = (terms.id(), terms.length(), terms.end());
+        Ok(Self { id, length, end, parts: parts.into_values().collect() })
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &HoldPart<'a>> {
@@ -96,7 +104,7 @@ impl<'a> HoldParts<'a> {
 
     /// The terms of a part.
     pub(super) fn terms<'p>(&self, part: &'p HoldPart<'a>) -> HoldTerms<'p> {
-        HoldTerms::new(self.id, &part.in_flight, &part.charges, self.length)
+        terms_of(self.id, &part.in_flight, &part.charges, self.length, self.end)
     }
 }
 
@@ -130,5 +138,19 @@ impl<'a> HoldPart<'a> {
     pub(super) fn no_units(&self) -> PerQuota<InFlightState> {
         let flights = self.in_flight.iter();
         flights.map(|it| InFlightState::decide(it.in_flight().in_flight(), 0, it.units())).collect()
+    }
+}
+
+fn terms_of<'a>(
+    id: HoldId,
+    in_flight: &'a [InFlightCharge<'a>],
+    charges: &'a [Charge<'a>],
+    length: HoldLength,
+    end: Option<Timestamp>,
+) -> HoldTerms<'a> {
+    let terms = HoldTerms::new(id, in_flight, charges, length);
+    match end {
+        Some(end) => terms.before(end),
+        None => terms,
     }
 }

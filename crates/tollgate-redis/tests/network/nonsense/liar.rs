@@ -51,7 +51,7 @@ struct Shared {
 impl Change {
     /// All that can become of a number, with the codes of the script.
     pub(crate) fn all() -> Vec<Self> {
-        let known = [-1, -2, -3, -4, 0, i64::MIN, i64::MAX].map(Self::Become);
+        let known = [-1, -2, -3, -4, -10, 0, i64::MIN, i64::MAX].map(Self::Become);
         (0..64).map(Self::Flip).chain([Self::Negate, Self::Vanish, Self::ComeTwice]).chain(known).collect()
     }
 

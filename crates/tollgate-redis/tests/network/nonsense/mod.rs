@@ -49,6 +49,8 @@ async fn a_server_without_slots_that_moves_one_makes_no_sense() {
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Charge,
+    /// A minute before an end.
+    ChargeBefore,
     Peek,
     Record,
     Set,
@@ -97,6 +99,8 @@ const SESSIONS: &[Session] = &[
     Session { overdraft: Some(0), used: 4, ..HOUR },
     Session { quotas: &["4/1m", "4/1h@first_hit"], overdraft: Some(1), ..HOUR },
     Session { quotas: &["4/1m", "4/1h@first_hit"], overdraft: Some(0), used: 4, ..HOUR },
+    Session { act: Act::ChargeBefore, ..HOUR },
+    Session { act: Act::ChargeBefore, quotas: &["4/1m", "4/1h@first_hit", "4/1h~log"], ..HOUR },
     Session { act: Act::Peek, ..HOUR },
     Session { act: Act::Record, ..HOUR },
     Session { act: Act::Set, ..HOUR },
@@ -266,6 +270,10 @@ impl Stage {
         let counter = Counter::new(quota, &key);
         let state = match self.session.act {
             Act::Charge => return Ok(store.charge(&charges).await?.iter().copied().collect()),
+            Act::ChargeBefore => {
+                let end = Timestamp::from_unix_millis(self.session.at + 60_000);
+                return Ok(store.charge_before(&charges, end).await?.iter().copied().collect());
+            }
             Act::Peek => return Ok(store.peek(&charges).await?.iter().copied().collect()),
             Act::Record => store.record(&charge).await,
             Act::Set => store.set(&counter, 3).await,
