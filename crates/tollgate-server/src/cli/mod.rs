@@ -11,4 +11,5 @@ pub mod output;
 pub mod runtime;
 #[cfg(feature = "simulate")]
 pub mod simulate;
+mod time_span;
 pub mod version;

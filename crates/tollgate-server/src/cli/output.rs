@@ -1,6 +1,6 @@
 //! The output of commands. Printing can fail, and never panics.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
 use tollgate_policy::Printable;
@@ -24,4 +24,19 @@ pub fn complain(error: impl Display) {
     for line in error.to_string().lines() {
         let _ = writeln!(io::stderr(), "{}", Printable(line));
     }
+}
+
+/// Returns the same JSON in printable ASCII, because a terminal may obey other characters. Outside of texts, JSON only
+/// has ASCII and white space.
+pub(super) fn in_ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for unit in json.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte @ b' '..=b'~') => text.push(byte.into()),
+            Ok(b'\t' | b'\n' | b'\r') => text.push(' '),
+            // Writing into a string does not fail.
+            _ => drop(write!(text, "\\u{unit:04x}")),
+        }
+    }
+    text
 }

@@ -6,7 +6,8 @@ use http::StatusCode;
 use serde::Deserialize;
 use tollgate_policy::Printable;
 
-use crate::cli::client::{ClientError, NO_SERVICE};
+use crate::cli::client::{ClientError, problem};
+use crate::cli::time_span::readable as time;
 use crate::settings::flags;
 
 /// The printed part of a decision.
@@ -34,13 +35,6 @@ struct Quota {
     held: Option<u64>,
     remaining: u64,
     reset_after_ms: Option<u64>,
-}
-
-/// The body of a problem.
-#[derive(Deserialize)]
-pub(super) struct ErrorBody {
-    pub(super) detail: String,
-    pub(super) field: Option<String>,
 }
 
 impl Decision {
@@ -119,64 +113,9 @@ impl Decision {
     }
 }
 
-/// The error in an answer that is none.
-pub(super) fn problem(server: &str, status: StatusCode, body: &[u8], has_token: bool) -> ClientError {
-    let detail = match serde_json::from_slice(body) {
-        Ok(ErrorBody { detail, field: Some(field) }) => format!("{field}: {detail}"),
-        Ok(ErrorBody { detail, field: None }) => detail,
-        Err(_) => NO_SERVICE.to_owned(),
-    };
-    let server = server.to_owned();
-    match status {
-        StatusCode::UNAUTHORIZED if !has_token => {
-            ClientError::Rejected { detail: format!("{detail}. Pass a file with a token as --token-file") }
-        }
-        StatusCode::BAD_REQUEST
-        | StatusCode::UNAUTHORIZED
-        | StatusCode::FORBIDDEN
-        | StatusCode::PAYLOAD_TOO_LARGE
-        | StatusCode::UNSUPPORTED_MEDIA_TYPE => ClientError::Rejected { detail },
-        _ => ClientError::Unexpected { server, status, detail },
-    }
-}
-
-/// Formats the two largest units, rounded up to whole seconds.
-fn time(millis: u64) -> String {
-    let seconds = millis.div_ceil(1000);
-    match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0, seconds) => format!("{seconds} s"),
-        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
-        (days, hours, ..) => format!("{days} d {hours} h"),
-    }
-}
-
-/// Returns the same JSON in printable ASCII, because a terminal may obey other characters. Outside of texts, JSON only
-/// has ASCII and white space.
-pub(super) fn in_ascii(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for unit in json.encode_utf16() {
-        match u8::try_from(unit) {
-            Ok(byte @ b' '..=b'~') => text.push(byte.into()),
-            Ok(b'\t' | b'\n' | b'\r') => text.push(' '),
-            // Writing into a string does not fail.
-            _ => drop(write!(text, "\\u{unit:04x}")),
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_readable_and_rounded_up() {
-        assert_eq!(time(1), "1 s");
-        assert_eq!(time(59_999), "1 min 0 s");
-        assert_eq!(time(3_600_000), "1 h 0 min");
-        assert_eq!(time(90_000_000), "1 d 1 h");
-    }
 
     #[test]
     fn a_decision_is_said_for_people() {

@@ -15,12 +15,12 @@ use tollgate::HoldId;
 use tollgate_policy::Attributes;
 
 use super::command::{AfterLoss, CaughtSignals, RunningCommand, not_started};
-use super::decision::{Decision, problem};
+use super::decision::Decision;
 use super::loss::Loss;
 use super::{as_object, exchange};
 use crate::args::CheckArgs;
 use crate::args::exit_status::{FAILURE, NOT_ADMITTED, USAGE};
-use crate::cli::client::{ClientError, NO_SERVICE};
+use crate::cli::client::{ClientError, NO_SERVICE, problem};
 use crate::cli::output;
 use crate::observe::stopwatch::Stopwatch;
 use crate::request::attributes;

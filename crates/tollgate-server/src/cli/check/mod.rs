@@ -14,11 +14,12 @@ use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
 use tollgate_policy::{Attributes, Printable, Texts, View};
 
-use self::decision::{Decision, ErrorBody};
+use self::decision::Decision;
 pub use self::hold::run_held;
 use crate::args::CheckArgs;
 use crate::args::exit_status::{FAILURE, NO_DECISION, SUCCESS, USAGE};
-use crate::cli::client::{ClientError, NO_SERVICE};
+use crate::cli::client::{ClientError, ErrorBody, NO_SERVICE};
+use crate::cli::output;
 use crate::request::attributes;
 
 /// The answer of the service.
@@ -69,7 +70,7 @@ pub async fn run(args: &CheckArgs) -> (String, Result<CheckAnswer, ClientError>)
     let text = match &decision {
         // Even if it is a problem.
         _ if args.json && serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
-            decision::in_ascii(String::from_utf8_lossy(&body).trim_end()) + "\n"
+            output::in_ascii(String::from_utf8_lossy(&body).trim_end()) + "\n"
         }
         Ok(decision) => decision.readable() + "\n",
         Err(_) => String::new(),

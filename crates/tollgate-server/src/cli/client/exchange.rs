@@ -67,14 +67,20 @@ impl ServiceClient {
         token_file: Option<&Path>,
         body: &impl Serialize,
     ) -> Result<(StatusCode, Bytes), ClientError> {
-        // This cannot fail: all keys are texts.
-        let body = serde_json::to_vec(body).unwrap_or_default();
-        let mut request = Request::new(Full::new(Bytes::from(body)));
+        let mut request = json_request(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = Uri::from_static(path);
-        let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.extend(token_file.map(authorization).transpose()?.map(|value| (AUTHORIZATION, value)));
+        self.send(request, token_file).await
+    }
+
+    /// Sends a request with the token in this file.
+    pub(in crate::cli) async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+        token_file: Option<&Path>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let authorization = token_file.map(authorization).transpose()?;
+        request.headers_mut().extend(authorization.map(|value| (AUTHORIZATION, value)));
         self.ask(request).await
     }
 
@@ -134,6 +140,15 @@ impl ServiceClient {
         let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(insecure)?;
         converse(request, server, stream).await
     }
+}
+
+/// Returns a request with this body.
+pub(in crate::cli) fn json_request(body: &impl Serialize) -> Request<Full<Bytes>> {
+    // This cannot fail: all keys are texts.
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    let mut request = Request::new(Full::new(Bytes::from(body)));
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    request
 }
 
 /// Returns the trusted authorities and our certificate; `None` for a service without TLS.

@@ -2,7 +2,9 @@
 
 mod error;
 mod exchange;
+mod problem;
 
 pub use self::error::ClientError;
 pub(super) use self::error::NO_SERVICE;
 pub(super) use self::exchange::ServiceClient;
+pub(super) use self::problem::{ErrorBody, problem};
