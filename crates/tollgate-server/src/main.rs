@@ -9,11 +9,13 @@ use tollgate_policy::ConfigError;
 use tollgate_server::args::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, UNWRITTEN, USAGE};
 use tollgate_server::args::{
     Args, CheckArgs, CheckConfigArgs, Command, CommandLine, CompletionsArgs, DoctorArgs, ExplainArgs,
-    ManArgs, NewTokenArgs, ServeArgs, TokenCommand,
+    ManArgs, NewTokenArgs, OverrideCommand, ServeArgs, TokenCommand,
 };
 #[cfg(feature = "simulate")]
 use tollgate_server::cli::simulate;
-use tollgate_server::cli::{check, check_config, doctor, explain, man, new_token, output, runtime, version};
+use tollgate_server::cli::{
+    check, check_config, doctor, explain, man, new_token, output, overrides, runtime, version,
+};
 use tollgate_server::{ServiceEnd, Settings, SettingsError, args, logs};
 
 #[global_allocator]
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => (doctor(&args), FAILURE),
         // For a check, status 1 is a denial.
         Command::Check(args) => (check(args), NO_DECISION),
+        // For an override, status 1 is that it is missing, or not the expected one.
+        Command::Override(command) => (change_override(&command), NO_DECISION),
         Command::CheckConfig(args) => (check_config(&args), FAILURE),
         Command::Explain(args) => (explain(&args), FAILURE),
         #[cfg(feature = "simulate")]
@@ -122,6 +126,16 @@ fn check(args: CheckArgs) -> anyhow::Result<u8> {
     }
     let (text, outcome) = runtime.block_on(check::run(&args));
     let status = answer(&text, check::exit_status(&outcome));
+    if let Err(error) = &outcome {
+        output::complain(format_args!("error: {error}"));
+    }
+    Ok(status)
+}
+
+fn change_override(command: &OverrideCommand) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (text, outcome) = runtime.block_on(overrides::run(command));
+    let status = answer(&text, overrides::exit_status(&outcome));
     if let Err(error) = &outcome {
         output::complain(format_args!("error: {error}"));
     }

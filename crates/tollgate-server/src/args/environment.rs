@@ -41,8 +41,7 @@ impl Args {
     /// If they are not valid. The help, if requested, is an error too.
     pub fn from_command_line(line: CommandLine) -> Result<Self, clap::Error> {
         let CommandLine { words, original } = line;
-        let mut command =
-            super::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
+        let mut command = without_empty_variables(super::command());
         let matches = command
             .try_get_matches_from_mut(&words)
             .map_err(|error| with_variables(error, &mut command, &words))?;
@@ -108,8 +107,7 @@ fn variable_of(flag: &str) -> String {
 /// Logs unknown variables that begin with `TOLLGATE_`: most are misspelled.
 pub fn warn_of_unknown_variables() {
     let command = Args::command();
-    let args = command.get_subcommands().flat_map(Command::get_arguments);
-    let known: Vec<&str> = args.filter_map(|arg| arg.get_env()?.to_str()).chain(SECRETS).collect();
+    let known: Vec<&str> = variables(&command).chain(SECRETS).collect();
     for (variable, value) in std::env::vars_os() {
         let (Some(variable), Some(value)) = (variable.to_str(), value.to_str()) else { continue };
         if variable.starts_with("TOLLGATE_")
@@ -119,6 +117,12 @@ pub fn warn_of_unknown_variables() {
             warn!(variable, meant = similar(variable, &known), "unknown environment variable");
         }
     }
+}
+
+/// Returns the variables of a command, and of the commands below it.
+fn variables(command: &Command) -> Box<dyn Iterator<Item = &str> + '_> {
+    let own = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str());
+    Box::new(own.chain(command.get_subcommands().flat_map(variables)))
 }
 
 /// Returns whether Kubernetes sets the variable, for a Service whose name begins with `tollgate`.
@@ -145,6 +149,10 @@ fn secret(variable: &str) -> Option<Secret> {
     (!text.is_empty()).then(|| text.into())
 }
 
+fn without_empty_variables(command: Command) -> Command {
+    command.mut_args(without_empty_variable).mut_subcommands(without_empty_variables)
+}
+
 fn without_empty_variable(arg: Arg) -> Arg {
     let variable = arg.get_env().and_then(std::env::var_os);
     if variable.is_some_and(|value| value.is_empty()) { arg.env(Resettable::Reset) } else { arg }
@@ -152,8 +160,9 @@ fn without_empty_variable(arg: Arg) -> Arg {
 
 /// Rewrites an error so that it names the source of the value: the flag, or its variable.
 fn with_variables(mut error: clap::Error, command: &mut Command, words: &[OsString]) -> clap::Error {
-    // An error comes without the arguments, so they are read once more.
-    let given = command.clone().ignore_errors(true).try_get_matches_from(words);
+    // An error comes without the arguments, so they are read once more: by a new description, because one that was used
+    // ignores no errors in commands below other commands.
+    let given = without_empty_variables(super::command()).ignore_errors(true).try_get_matches_from(words);
     let Some((subcommand, matches)) = given.as_ref().ok().and_then(|given| subcommand(command, given)) else {
         return error;
     };
@@ -178,9 +187,11 @@ fn with_variables(mut error: clap::Error, command: &mut Command, words: &[OsStri
     error
 }
 
+/// Returns the command that was given, such as `set` of `override`.
 fn subcommand<'a>(command: &'a Command, matches: &'a ArgMatches) -> Option<(&'a Command, &'a ArgMatches)> {
     let (name, matches) = matches.subcommand()?;
-    Some((command.find_subcommand(name)?, matches))
+    let command = command.find_subcommand(name)?;
+    Some(subcommand(command, matches).unwrap_or((command, matches)))
 }
 
 /// Checks that the doctor has a store or a fleet, and no certificates that it would never use. A store or a certificate in

@@ -8,7 +8,7 @@ pub const SUCCESS: u8 = 0;
 pub const FAILURE: u8 = 1;
 /// The command line is invalid; clap uses the same status.
 pub const USAGE: u8 = 2;
-/// `check` got no answer, or `simulate` found none. Status 1 would mean a denial.
+/// `check` or `override` got no answer, or `simulate` found none. Status 1 would mean a denial.
 pub const NO_DECISION: u8 = 3;
 /// Success, but the answer could not be written to standard output.
 pub const UNWRITTEN: u8 = 4;
@@ -25,6 +25,8 @@ pub const INTERRUPTED: u8 = 130;
 
 const LOST: (u8, &str) = (UNWRITTEN, "like 0, but the answer could not be written to standard output");
 const WRONG_ARGUMENTS: (u8, &str) = (USAGE, "the arguments are wrong");
+const UNKNOWN_CHANGE: (u8, &str) =
+    (NO_DECISION, "no answer; the message says whether the change may have been made");
 const PRINTED: &[(u8, &str)] = &[(SUCCESS, "printed"), WRONG_ARGUMENTS, LOST];
 
 /// Returns the exit statuses of the command with this name, and their meanings. A command that only groups others has
@@ -37,7 +39,7 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             WRONG_ARGUMENTS,
             (
                 NO_DECISION,
-                "`check` or `doctor --fleet` got no answer, or `simulate` and `suggest` found none",
+                "`check`, `override` or `doctor --fleet` got no answer, or `simulate` and `suggest` found none",
             ),
             LOST,
             (INTERRUPTED, "a second signal stopped `serve` at once"),
@@ -95,6 +97,33 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (SUCCESS, "a limit is suggested"),
             (USAGE, "the arguments are wrong, or a log cannot be opened or understood"),
             (NO_DECISION, "no answer: too few clients, damaged data, or too many lines cannot be read"),
+            LOST,
+        ],
+        "set" => &[
+            (SUCCESS, "set, and live in the process that answered"),
+            (FAILURE, "nothing was changed: the override is not as --if-match or --if-absent expects it"),
+            (USAGE, "the arguments are wrong, or the service rejected the request"),
+            UNKNOWN_CHANGE,
+            LOST,
+        ],
+        "delete" => &[
+            (SUCCESS, "deleted, and without effect in the process that answered"),
+            (FAILURE, "nothing was changed: there is none, or it is not as --if-match expects it"),
+            (USAGE, "the arguments are wrong, or the service rejected the request"),
+            UNKNOWN_CHANGE,
+            LOST,
+        ],
+        "get" => &[
+            (SUCCESS, "shown, whether it has an effect or not"),
+            (FAILURE, "there is none"),
+            (USAGE, "the arguments are wrong, or the service rejected the request"),
+            (NO_DECISION, "no answer, or one that is not about overrides"),
+            LOST,
+        ],
+        "list" => &[
+            (SUCCESS, "listed, even if there are none"),
+            (USAGE, "the arguments are wrong, or the service rejected the request"),
+            (NO_DECISION, "no answer, or one that is not about overrides"),
             LOST,
         ],
         "new" => &[

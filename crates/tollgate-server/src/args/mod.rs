@@ -1,8 +1,8 @@
 //! Command-line flags, and the environment variables that act like them.
 //!
-//! Flags about a shared store are in `store`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, those
-//! of commands that read policy files in `policies`, and those of commands that read logs in `simulate`. `value` and
-//! `log_value` parse single values, and `environment` handles variables.
+//! Flags about a shared store are in `store`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, about
+//! overrides in `override_command`, those of commands that read policy files in `policies`, and those of commands that read logs
+//! in `simulate`. `value` and `log_value` parse single values, and `environment` handles variables.
 
 mod command_line;
 mod environment;
@@ -13,6 +13,7 @@ pub(crate) mod layout;
 mod log_value;
 #[cfg(feature = "simulate")]
 mod moment;
+mod override_command;
 mod policies;
 mod secret;
 #[cfg(feature = "simulate")]
@@ -43,6 +44,10 @@ pub use self::grpc::GrpcArgs;
 pub use self::log_value::Companion;
 #[cfg(feature = "simulate")]
 pub use self::moment::Moment;
+pub use self::override_command::{
+    DeleteOverrideArgs, GetOverrideArgs, KeyPart, ListOverridesArgs, NamedOverrideArgs, OverrideCommand,
+    OverrideServiceArgs, SetOverrideArgs, TargetArgs,
+};
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::secret::Secret;
 #[cfg(feature = "simulate")]
@@ -91,6 +96,9 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Ask a running service for a decision, or whether it is ready
     Check(CheckArgs),
+    /// Set, show, list and delete overrides: other limits for single customers, changed while a service runs
+    #[command(subcommand)]
+    Override(Box<OverrideCommand>),
     /// Examine a shared store, or compare the replicas of a service, and report problems
     Doctor(Box<DoctorArgs>),
     /// Report the errors and warnings in policy files

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod man;
 pub mod new_token;
 pub mod output;
+pub mod overrides;
 pub mod runtime;
 #[cfg(feature = "simulate")]
 pub mod simulate;

@@ -39,6 +39,7 @@ mod one_view;
 mod openapi;
 mod output;
 mod overdraft;
+mod override_command;
 mod own_counts;
 mod readme;
 mod real_browser;

@@ -6,5 +6,5 @@ mod problem;
 
 pub use self::error::ClientError;
 pub(super) use self::error::NO_SERVICE;
-pub(super) use self::exchange::ServiceClient;
+pub(super) use self::exchange::{ServiceClient, json_request};
 pub(super) use self::problem::{ErrorBody, problem};
