@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     Charge, HoldAdjustment, HoldAnswer, HoldId, HoldLength, HoldStates, HoldStep, HoldTerms, InFlightCharge,
-    Key, PolicyInFlight, PolicyQuota, Store, StoreError,
+    Key, PolicyInFlight, PolicyQuota, Store, StoreError, Timestamp,
 };
 
 use crate::StoreUnderTest;
@@ -18,6 +18,7 @@ pub struct HoldsUnderTest<'a, S> {
     quotas: Vec<PolicyQuota>,
     key: Key<'static>,
     length: HoldLength,
+    end: Option<Timestamp>,
 }
 
 /// One hold: its id, the units that each limit in flight is asked for, and the cost that each quota is charged.
@@ -56,7 +57,7 @@ impl<'a, S: StoreUnderTest> HoldsUnderTest<'a, S> {
     /// Creates the holds of the key `alice`, which live for the default length.
     pub fn new(subject: &'a S, in_flight: &[PolicyInFlight], quotas: &[PolicyQuota]) -> Self {
         let (in_flight, quotas) = (in_flight.to_vec(), quotas.to_vec());
-        Self { subject, in_flight, quotas, key: "alice".into(), length: HoldLength::default() }
+        Self { subject, in_flight, quotas, key: "alice".into(), length: HoldLength::default(), end: None }
     }
 
     /// Sets the length of all holds.
@@ -67,6 +68,12 @@ impl<'a, S: StoreUnderTest> HoldsUnderTest<'a, S> {
     #[must_use]
     pub fn with_length(self, length: Duration) -> Self {
         Self { length: HoldLength::new(length).expect("a length"), ..self }
+    }
+
+    /// Lets holds be reserved [before](HoldTerms::before) the end alone.
+    #[must_use]
+    pub fn with_end(self, end: Timestamp) -> Self {
+        Self { end: Some(end), ..self }
     }
 
     /// Sets the key.
@@ -86,6 +93,7 @@ impl<'a, S: StoreUnderTest> HoldsUnderTest<'a, S> {
         let charges: Vec<_> =
             self.quotas.iter().map(|quota| Charge::new(quota, &self.key, hold.cost)).collect();
         let terms = HoldTerms::new(hold.id, &in_flight, &charges, self.length);
+        let terms = self.end.map_or(terms, |end| terms.before(end));
         let step = match step {
             TestedStep::Reserve => HoldStep::Reserve(terms),
             TestedStep::Look => HoldStep::Look(terms),

@@ -8,6 +8,8 @@ pub mod admission;
 pub mod blocks;
 pub mod capped;
 pub mod changes;
+pub mod ends;
+pub mod ends_of_holds;
 pub mod holds;
 pub mod identity;
 pub mod kinds;
@@ -30,8 +32,9 @@ use crate::{StoreUnderTest, block_on};
 /// the window. They have the rules of `every_store` and `steered_clock` that hold there, with the
 /// [anchors](crate::StoreUnderTest::anchors) of the subject; after a step back into an earlier window, they only demand
 /// that no window admits more than its limit. `server_clock` has rules for stores that count by a server's clock: they
-/// [remember closed windows](crate::StoreUnderTest::remembers_closed) for a second. `holds` and `holds_steered` are for
-/// stores that have [holds with an id](tollgate::HoldStep); the second ones move the clock.
+/// [remember closed windows](crate::StoreUnderTest::remembers_closed) for a second. `ends`, and `ends_of_holds` for stores
+/// that have them, are about steps that come [before an end](tollgate::Step::ChargeBefore). `holds` and `holds_steered` are for
+/// stores that have [holds with an id](tollgate::HoldStep); names with `_steered` move the clock.
 ///
 /// ```
 /// mod manual {
@@ -205,6 +208,41 @@ macro_rules! conformance {
             holds::a_reservation_needs_no_units_in_flight
         }
     };
+    (ends: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            ends::a_charge_before_its_end_is_an_ordinary_charge
+            ends::a_charge_at_its_end_changes_nothing
+            ends::a_charge_at_its_end_opens_no_window
+            ends::exactly_the_charges_before_the_end_are_counted
+            ends::a_denial_is_counted_before_the_end_alone
+            ends::several_charges_have_one_end
+            ends::each_step_of_a_batch_has_its_own_end
+            ends::equal_charges_with_other_ends_are_other_steps
+            ends::the_earliest_and_the_latest_end_are_exact
+        }
+    };
+    (ends_steered: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            ends::a_charge_is_counted_until_the_millisecond_before_its_end
+            ends::an_end_at_the_end_of_a_window_is_exact
+            ends::a_counter_is_the_same_before_and_after_an_end
+        }
+    };
+    (ends_of_holds: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            ends_of_holds::a_reservation_before_its_end_is_an_ordinary_one
+            ends_of_holds::a_reservation_at_its_end_changes_nothing
+            ends_of_holds::a_known_id_gets_the_same_answer_at_any_time
+            ends_of_holds::only_a_reservation_heeds_its_end
+            ends_of_holds::a_denial_in_flight_is_counted_before_the_end_alone
+            ends_of_holds::a_reservation_of_quotas_alone_has_an_end
+        }
+    };
+    (ends_of_holds_steered: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            ends_of_holds::a_hold_is_taken_until_the_millisecond_before_its_end
+        }
+    };
     (holds_steered: $subject:expr) => {
         $crate::conformance! { @each $subject =>
             holds::a_repeated_reservation_renews_the_hold
@@ -285,6 +323,8 @@ mod tests {
             include_str!("admission.rs"),
             include_str!("capped.rs"),
             include_str!("changes.rs"),
+            include_str!("ends.rs"),
+            include_str!("ends_of_holds.rs"),
             include_str!("holds.rs"),
             include_str!("identity.rs"),
             include_str!("kinds.rs"),

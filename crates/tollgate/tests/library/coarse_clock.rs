@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Clock, Counter, Key, Limiter, MemoryStore, PolicyQuota, Quota, Reason, Step, Timestamp,
+    Charge, Clock, Counter, HoldId, HoldLength, HoldStep, HoldTerms, Key, Limiter, MemoryError, MemoryStore,
+    PolicyQuota, Quota, Reason, Step, Timestamp,
 };
 
 /// Its coarse reading is the time of the last tick of 4 ms, or of an earlier one if ticks were missed.
@@ -220,4 +221,31 @@ fn a_step_back_within_a_step_drops_nothing_that_it_writes() {
     let counted = store.take(Step::Charge(&charges)).unwrap();
     assert!(counted.is_admitted());
     assert_eq!((store.counters(), counted[0].now()), (40, Timestamp::from_unix_millis(700)));
+}
+
+/// The coarse reading lags, so a step in the millisecond of its end, or ticks later, came before it.
+#[test]
+fn an_end_is_not_compared_with_the_coarse_clock() {
+    let key = Key::from("alice");
+    for text in ["9/1h", "9/1h~burst", "9/1h~sliding", "9/1h~log"] {
+        let clock = TickingClock { millis: AtomicI64::new(5_000), missed_ticks: 8 };
+        let store = MemoryStore::builder().clock(&clock).build();
+        let quota = PolicyQuota::new("", text.parse().unwrap());
+        let (charges, end) = ([Charge::new(&quota, &key, 1)], Timestamp::from_unix_millis(5_501));
+        let reserve = || {
+            let terms = HoldTerms::new(HoldId::random(), &[], &charges, HoldLength::default()).before(end);
+            store.take_hold(HoldStep::Reserve(terms)).map(drop)
+        };
+        for millis in 5_490..5_540 {
+            clock.millis.store(millis, Ordering::Relaxed);
+            let now = Timestamp::from_unix_millis(millis);
+            let expected = if now < end { Ok(()) } else { Err(MemoryError::Ended { now }) };
+            assert_eq!(
+                store.take(Step::ChargeBefore { charges: &charges, end }).map(drop),
+                expected,
+                "{text}"
+            );
+            assert_eq!(reserve(), expected, "{text}");
+        }
+    }
 }

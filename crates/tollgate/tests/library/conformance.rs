@@ -15,6 +15,13 @@ mod under_a_manual_clock {
         super::conformance!(steered_clock: super::ManualMemory::new());
     }
 
+    mod ends {
+        super::conformance!(ends: super::ManualMemory::new());
+        super::conformance!(ends_steered: super::ManualMemory::new());
+        super::conformance!(ends_of_holds: super::ManualMemory::new());
+        super::conformance!(ends_of_holds_steered: super::ManualMemory::new());
+    }
+
     mod holds {
         super::conformance!(holds: super::ManualMemory::new());
         super::conformance!(holds_steered: super::ManualMemory::new());
@@ -29,6 +36,11 @@ mod under_the_systems_clock {
     use tollgate_testkit::{SystemMemory, conformance};
 
     conformance!(every_store: SystemMemory::new());
+
+    mod ends {
+        super::conformance!(ends: super::SystemMemory::new());
+        super::conformance!(ends_of_holds: super::SystemMemory::new());
+    }
 
     mod holds {
         super::conformance!(holds: super::SystemMemory::new());
