@@ -38,6 +38,9 @@ pub struct FileOverrideTable {
 pub(crate) struct ListPlace(Option<(u32, u32)>);
 
 impl ListPlace {
+    /// That of the policy's own list.
+    pub(crate) const OWN: Self = Self(None);
+
     /// The list for a request: that of the first override that holds, else the policy's own.
     pub(crate) fn find<'a, V: View>(
         overrides: &'a [FileOverride],

@@ -4,11 +4,12 @@ use std::ops::Deref;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{Charge, InFlightCharge, Key, PolicyInFlight, PolicyQuota};
+use tollgate::{Charge, InFlightCharge, Key, PolicyInFlight, PolicyQuota, Timestamp};
 
 use crate::cost::CostError;
 use crate::file_overrides::ListPlace;
 use crate::limit::QuotaLists;
+use crate::overrides::{ByOverride, OverrideFinder, OverrideQuotas};
 use crate::reading::Readings;
 use crate::value::PATH;
 use crate::{
@@ -35,6 +36,13 @@ pub enum Outcome<'a> {
     },
     /// The request is denied, because [no policy matches it](crate::UnmatchedRequests).
     DenyUnmatched,
+    /// The request is denied, by an [override](crate::OverrideSet) of this policy.
+    DenyOverride {
+        /// The policy. Of several, the one whose name comes first.
+        policy: MatchedPolicy<'a>,
+        /// The override's end, if it has one.
+        until: Option<Timestamp>,
+    },
 }
 
 /// A policy that matches a request.
@@ -170,13 +178,15 @@ pub(crate) struct Entry<'a> {
     pub(crate) cost: u32,
     /// Whether the request's caller gave the cost.
     pub(crate) is_cost_asked: bool,
+    /// The override whose limits apply. Those of the list are then only what it replaces.
+    pub(crate) by_override: Option<ByOverride<'a>>,
     quotas: &'a QuotaLists,
     /// The quotas in their place, if the request itself sets limits, or its readings lead to two lists.
     limited: Option<Box<LimitedQuotas>>,
 }
 
 /// Quotas with the limits of a request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LimitedQuotas {
     enforced: Box<[PolicyQuota]>,
     candidates: Box<[PolicyQuota]>,
@@ -200,6 +210,12 @@ pub(crate) enum NeededValues<'a> {
     Limits,
 }
 
+/// What a match needs.
+pub(crate) struct Needs<'a, 'b> {
+    pub(crate) values: NeededValues<'b>,
+    pub(crate) overrides: OverrideFinder<'a>,
+}
+
 impl NeededValues<'_> {
     pub(crate) fn is_about(self, policy: &Policy) -> bool {
         match self {
@@ -209,12 +225,14 @@ impl NeededValues<'_> {
     }
 }
 
-/// An attribute that a policy needs to count a request, and that the request lacks.
+/// Why a policy that applies to a request cannot count it: the request lacks an attribute, or an override denies it.
 pub(crate) enum Lack<'a> {
     Key(NoKey<'a>),
     Cost(CostError),
     Override(UndecidedValue<'a>),
     Limit(LimitError),
+    /// An override denies it, until then.
+    Denied(Option<Timestamp>),
 }
 
 impl Lack<'_> {
@@ -231,7 +249,7 @@ impl Lack<'_> {
                 Some(UndecidedValue { attribute: name, unknown: *unknown })
             }
             Self::Override(undecided) => Some(*undecided),
-            Self::Key(_) | Self::Cost(_) | Self::Limit(_) => None,
+            Self::Key(_) | Self::Cost(_) | Self::Limit(_) | Self::Denied(_) => None,
         }
     }
 }
@@ -240,8 +258,13 @@ impl<'a> Lack<'a> {
     /// Returns whether the policy denies a request because of it, or would, if it were enforced. A request with an
     /// unreadable value is an error, not a denial.
     pub(crate) fn is_denied_by(&self, policy: &Policy) -> bool {
-        self.undecided().is_none()
-            && matches!(self, Self::Key(no_key) if on_missing(no_key, policy) == OnMissingKey::Deny)
+        match self {
+            Self::Denied(_) => true,
+            Self::Key(no_key) => {
+                self.undecided().is_none() && on_missing(no_key, policy) == OnMissingKey::Deny
+            }
+            Self::Cost(_) | Self::Override(_) | Self::Limit(_) => false,
+        }
     }
 
     /// Returns the answer of this enforced policy: a denial, or `None` if the policy does not apply then.
@@ -255,6 +278,7 @@ impl<'a> Lack<'a> {
             Self::Cost(error) => Err(Refusal::Cost { policy: policy.name.clone(), error }),
             Self::Limit(error) => Err(Refusal::Limit { policy: policy.name.clone(), error }),
             Self::Override(undecided) => Err(undecided.into()),
+            Self::Denied(until) => Ok(Some(Outcome::DenyOverride { policy, until })),
         }
     }
 }
@@ -338,6 +362,19 @@ impl<'a> MatchedPolicies<'a> {
         self.would_deny.iter().map(|(policy, _)| *policy)
     }
 
+    /// Returns the policies whose limits an override replaces, each with the override's end. An override that denies is
+    /// not among them.
+    pub fn overridden(&self) -> impl Iterator<Item = (&'a Policy, Option<Timestamp>)> {
+        self.entries.iter().filter_map(|entry| Some((entry.policy, entry.by_override?.until())))
+    }
+
+    /// Returns the earliest end of the overrides whose limits apply, on trial too.
+    #[expect(dead_code, reason = "no limiter has overrides yet")]
+    pub(crate) fn end(&self) -> Option<Timestamp> {
+        let by_override = self.entries.iter().filter_map(|entry| entry.by_override);
+        by_override.filter(|found| found.limits().is_some()).filter_map(ByOverride::until).min()
+    }
+
     /// Returns the key of a policy whose quotas apply and that counts by this identity, if there is one.
     pub fn key_of(&self, identity: &Identity) -> Option<&Key<'a>> {
         let entry = self.entries.iter().find(|entry| entry.policy.identity() == identity);
@@ -352,24 +389,41 @@ impl<'a> MatchedPolicies<'a> {
 
 impl<'a> Entry<'a> {
     /// Returns the key, the cost and the list of quotas with which the policy counts this request. If limits are
-    /// neither needed nor known, quotas have their maximum.
+    /// neither needed nor known, quotas have their maximum, and an override that denies has no quotas.
     pub(crate) fn of<V: View>(
         policy: &'a Policy,
         number: u32,
         view: &'a V,
         readings: Readings,
         cost: u32,
-        needed: NeededValues<'_>,
+        Needs { values: needed, overrides }: &Needs<'a, '_>,
     ) -> Result<Self, Lack<'a>> {
+        let needed = *needed;
         let key = policy.identity.key(view).map_err(Lack::Key)?;
+        let by_override = overrides.find(policy, number, &key, view).map_err(Lack::Override)?;
+        if let Some(denial) = by_override.filter(|found| found.is_denial() && needed == NeededValues::Limits)
+        {
+            return Err(Lack::Denied(denial.until()));
+        }
         let is_cost_asked = policy.cost.is_asked(view);
         let cost = match policy.cost.of(view, cost) {
             Err(_) if needed < NeededValues::Cost => 0,
             cost => cost.map_err(Lack::Cost)?,
         };
-        let (list, other) = policy.lists_for(view, readings).map_err(Lack::Override)?;
+        let entry = |list, quotas, limited| {
+            let applied = AppliedList { policy: number, list };
+            Self { policy, applied, key, cost, is_cost_asked, by_override, quotas, limited }
+        };
+        let (list, other) = match policy.lists_for(view, readings) {
+            Ok(lists) => lists,
+            Err(undecided) if by_override.is_some() && policy.can_leave_out_candidates(undecided, needed) => {
+                return Ok(entry(ListPlace::OWN, policy.list(ListPlace::OWN), Some(Box::default())));
+            }
+            Err(undecided) => return Err(Lack::Override(undecided)),
+        };
         let limited = |quotas| match LimitedQuotas::of(quotas, view) {
             Err(_) if needed < NeededValues::Limits => Ok(None),
+            _ if by_override.is_some() => LimitedQuotas::beside_override(quotas, view).map_err(Lack::Limit),
             limited => limited.map_err(Lack::Limit),
         };
         let quotas = policy.list(list);
@@ -380,15 +434,7 @@ impl<'a> Entry<'a> {
                 (place, other, limited(other)?),
             ]));
         }
-        Ok(Self {
-            policy,
-            applied: AppliedList { policy: number, list },
-            key,
-            cost,
-            is_cost_asked,
-            quotas,
-            limited: limited_quotas,
-        })
+        Ok(entry(list, quotas, limited_quotas))
     }
 }
 
@@ -400,8 +446,24 @@ impl LimitedQuotas {
             return Ok(None);
         }
         let enforced = enforced.limited(view)?;
+        Self::with_candidates(quotas, enforced, view).map(Some)
+    }
+
+    /// Returns the same where an override replaces the quotas that decide, so that their limits do not matter.
+    fn beside_override<V: View>(quotas: &QuotaLists, view: &V) -> Result<Option<Box<Self>>, LimitError> {
+        if !quotas.candidates.are_limited_by_requests() {
+            return Ok(None);
+        }
+        Self::with_candidates(quotas, quotas.enforced.quotas.clone(), view).map(Some)
+    }
+
+    fn with_candidates<V: View>(
+        quotas: &QuotaLists,
+        enforced: Box<[PolicyQuota]>,
+        view: &V,
+    ) -> Result<Box<Self>, LimitError> {
         let (in_flight, mut candidate_in_flight) = in_flight_of(quotas);
-        let candidates = match candidates.limited(view) {
+        let candidates = match quotas.candidates.limited(view) {
             Err(error @ LimitError::Unknown { unknown: UnknownValue::NotYet, .. }) => return Err(error),
             // A trial lets no request fail: it is left out.
             Err(_) => {
@@ -410,7 +472,7 @@ impl LimitedQuotas {
             }
             Ok(candidates) => candidates,
         };
-        Ok(Some(Box::new(Self { enforced, candidates, in_flight, candidate_in_flight, places: None })))
+        Ok(Box::new(Self { enforced, candidates, in_flight, candidate_in_flight, places: None }))
     }
 
     /// Returns the quotas of two lists together. Of two with the same counters, and of two limits in flight, the one with
@@ -467,8 +529,30 @@ fn add_stricter(kept: &mut Vec<(QuotaPlace, PolicyQuota)>, list: ListPlace, quot
 
 impl Entry<'_> {
     /// The quotas that are charged.
+    #[inline]
     pub(crate) fn quotas(&self) -> &[PolicyQuota] {
+        match self.by_override {
+            None => self.listed_quotas(),
+            Some(by_override) => by_override.limits().map_or(&[], OverrideQuotas::quotas),
+        }
+    }
+
+    /// The quotas of the policy's list.
+    fn listed_quotas(&self) -> &[PolicyQuota] {
         self.limited.as_ref().map_or(&self.quotas.enforced.quotas, |limited| &limited.enforced)
+    }
+
+    /// The limit in flight of the policy's list.
+    #[inline]
+    fn listed_in_flight(&self) -> Option<&PolicyInFlight> {
+        let listed = || self.quotas.enforced.in_flight.as_ref();
+        self.limited.as_ref().map_or_else(listed, |limited| limited.in_flight.as_ref())
+    }
+
+    /// Returns the limits of the policy that an override replaces, if one does.
+    #[expect(dead_code, reason = "no limiter has overrides yet")]
+    pub(crate) fn replaced(&self) -> Option<(&[PolicyQuota], Option<&PolicyInFlight>)> {
+        self.by_override.map(|_| (self.listed_quotas(), self.listed_in_flight()))
     }
 
     fn candidates(&self) -> &[PolicyQuota] {
@@ -478,8 +562,10 @@ impl Entry<'_> {
     /// The limit in flight whose units are taken.
     #[inline]
     pub(crate) fn in_flight(&self) -> Option<&PolicyInFlight> {
-        let listed = || self.quotas.enforced.in_flight.as_ref();
-        self.limited.as_ref().map_or_else(listed, |limited| limited.in_flight.as_ref())
+        match self.by_override {
+            None => self.listed_in_flight(),
+            Some(by_override) => by_override.limits()?.in_flight(),
+        }
     }
 
     fn candidate_in_flight(&self) -> Option<&PolicyInFlight> {
@@ -487,7 +573,7 @@ impl Entry<'_> {
         self.limited.as_ref().map_or_else(listed, |limited| limited.candidate_in_flight.as_ref())
     }
 
-    /// Returns where the policy has the quotas that are charged.
+    /// Returns where the policy has the quotas that are charged, or that an override replaces.
     pub(crate) fn places(&self) -> impl Iterator<Item = QuotaPlace> {
         self.places_in(self.places_in_two_lists().map(|[enforced, _]| &**enforced))
     }
@@ -505,7 +591,7 @@ impl Entry<'_> {
 
     /// Returns whether its quotas are not simply a list of the policy.
     pub(crate) const fn is_limited(&self) -> bool {
-        self.limited.is_some()
+        self.limited.is_some() || self.by_override.is_some()
     }
 
     fn charges<'a>(&'a self, quotas: &'a [PolicyQuota]) -> impl Iterator<Item = Charge<'a>> {
@@ -545,15 +631,19 @@ impl<'a> Trial<'a> {
     /// The quotas of the charges as the policies have them: if an attribute says a limit, that of the quota is the most
     /// that it may be.
     pub fn declared(&self) -> impl Iterator<Item = &'a PolicyQuota> {
-        let Self { entry, kind, .. } = *self;
+        let Self { entry, kind, quotas, .. } = *self;
+        // An override has them as they are charged.
+        let is_override = kind == TrialKind::Shadow && entry.by_override.is_some();
+        let of_override = if is_override { quotas } else { &[] };
         let places_in_two = entry.places_in_two_lists().map(|[enforced, candidates]| match kind {
             TrialKind::Shadow => &**enforced,
             TrialKind::Candidate => &**candidates,
         });
-        entry.places_in(places_in_two).map_while(move |(list, place)| {
+        let listed = entry.places_in(places_in_two).map_while(move |(list, place)| {
             let QuotaLists { enforced, candidates } = entry.policy.list(list);
             let quotas = if kind == TrialKind::Shadow { enforced } else { candidates };
             quotas.quotas.get(place as usize)
-        })
+        });
+        of_override.iter().chain(listed.filter(move |_| !is_override))
     }
 }

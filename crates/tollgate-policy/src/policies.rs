@@ -4,13 +4,16 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::OnceLock;
 
+use tollgate::Timestamp;
+
 use crate::content;
 use crate::index::Index;
-use crate::matched::{Entry, Lack, MatchedPolicy, NeededValues};
+use crate::matched::{Entry, Lack, MatchedPolicy, NeededValues, Needs};
+use crate::overrides::{EndSlack, OverrideFinder, OverridesAt};
 use crate::reading::Readings;
 use crate::{
-    Changes, Generation, MatchedPolicies, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal,
-    SentReading, UndecidedValue, View,
+    Changes, Generation, MatchedPolicies, Mode, Outcome, OverrideSet, Policy, PolicyError, PolicyKind,
+    Refusal, SentReading, UndecidedValue, View,
 };
 
 /// All policies of a file, or of a program.
@@ -33,6 +36,10 @@ struct Progress<'a> {
     /// The policy that denies the request because it lacks the policy's key, with its answer; of several, the first by
     /// name. A later policy that finds the request in error overrides it, so the order of policies does not matter.
     denial: Option<(&'a str, Outcome<'a>)>,
+    /// The same for an override that denies, which decides before anything that a policy lacks.
+    denial_by_override: Option<(MatchedPolicy<'a>, Option<Timestamp>)>,
+    /// The first error, if an override may still deny the request.
+    refusal: Option<Box<Refusal>>,
     /// A policy that exempts or denies needs this value, which is not known. Another policy of the same kind may still
     /// decide without it.
     undecided: Option<(PolicyKind, UndecidedValue<'a>)>,
@@ -130,26 +137,56 @@ impl Policies {
     /// if a policy that the caller [may not use](crate::Attributes::within) would count the request, whatever its mode;
     /// and if the decision depends on a value that the view [does not know](Refusal::Undecided).
     pub fn charges<'a, V: View>(&'a self, view: &'a V, cost: u32) -> Result<Outcome<'a>, Refusal> {
-        self.outcome(view, cost, NeededValues::Limits)
+        self.outcome(view, cost, NeededValues::Limits, OverridesAt::NONE)
     }
 
-    /// Like [`charges`](Self::charges), but for which no more than this has to be known of the request.
+    /// Like [`charges`](Self::charges), but under [overrides](OverrideSet) that were made for these policies, at a time of
+    /// the store's clock. Without a time, overrides with limits are found for two seconds longer than they apply: compare
+    /// their [ends](MatchedPolicies::overridden) with the store's time when it charges, and match again if one has come.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`charges`](Self::charges). An override that denies decides before a request fails for something that
+    /// another policy needs.
+    pub fn charges_under<'a, V: View>(
+        &'a self,
+        overrides: &'a OverrideSet,
+        at: Option<Timestamp>,
+        view: &'a V,
+        cost: u32,
+    ) -> Result<Outcome<'a>, Refusal> {
+        self.outcome(view, cost, NeededValues::Limits, OverridesAt { set: Some(overrides), at })
+    }
+
+    /// Like [`charges_under`](Self::charges_under), but for which no more than this has to be known of the request.
     pub(crate) fn outcome<'a, V: View>(
         &'a self,
         view: &'a V,
         cost: u32,
         needed: NeededValues<'_>,
+        overrides: OverridesAt<'a>,
     ) -> Result<Outcome<'a>, Refusal> {
         let mut progress = Progress::default();
+        // Without limits, nothing is charged that compares an end.
+        let slack = if needed == NeededValues::Limits { EndSlack::Kept } else { EndSlack::None };
+        let needs = Needs { values: needed, overrides: OverrideFinder::new(overrides, slack) };
         let sent = SentReading::of(view);
         for candidate in self.index.candidates(view) {
             let Some(policy) = self.policy(candidate.number()) else { continue };
             progress.expect_decided_before(policy.kind)?;
             let readings = policy.readings_as(candidate, view, sent.as_ref());
-            let Some(readings) = progress.applicable(policy, readings)? else { continue };
+            let readings = match progress.applicable(policy, readings) {
+                Ok(Some(readings)) => readings,
+                Ok(None) => continue,
+                Err(refusal) => {
+                    progress.refuse(refusal, &needs)?;
+                    continue;
+                }
+            };
             // A policy that counts nothing has nothing to touch.
             if policy.kind == PolicyKind::Count && !view.may_touch(&policy.name) {
-                return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
+                progress.refuse(Refusal::OtherPolicy { policy: policy.name.clone() }, &needs)?;
+                continue;
             }
             let matching = MatchedPolicy::new(policy, candidate.number());
             match policy.kind {
@@ -158,9 +195,11 @@ impl Policies {
                 PolicyKind::Deny => progress.matched.would_deny.push((policy, candidate.number())),
                 PolicyKind::Count if !needed.is_about(policy) => continue,
                 PolicyKind::Count => {
-                    let entry = Entry::of(policy, candidate.number(), view, readings, cost, needed);
-                    if !progress.add(matching, entry)? {
-                        continue;
+                    let entry = Entry::of(policy, candidate.number(), view, readings, cost, &needs);
+                    match progress.add(matching, entry) {
+                        Ok(true) => {}
+                        Ok(false) => continue,
+                        Err(refusal) => progress.refuse(refusal, &needs)?,
                     }
                 }
             }
@@ -209,7 +248,14 @@ impl Policies {
 
 impl Default for Progress<'_> {
     fn default() -> Self {
-        Self { matched: MatchedPolicies::default(), denial: None, undecided: None, covered: Readings::NONE }
+        Self {
+            matched: MatchedPolicies::default(),
+            denial: None,
+            denial_by_override: None,
+            refusal: None,
+            undecided: None,
+            covered: Readings::NONE,
+        }
     }
 }
 
@@ -268,7 +314,11 @@ impl<'a> Progress<'a> {
             _ => {
                 let name = policy.policy.name();
                 let Some(denial) = lack.answered_by(policy)? else { return Ok(false) };
-                if self.denial.as_ref().is_none_or(|(earlier, _)| name < *earlier) {
+                if let Outcome::DenyOverride { policy, until } = denial {
+                    if self.denial_by_override.is_none_or(|(earlier, _)| name < earlier.name()) {
+                        self.denial_by_override = Some((policy, until));
+                    }
+                } else if self.denial.as_ref().is_none_or(|(earlier, _)| name < *earlier) {
                     self.denial = Some((name, denial));
                 }
             }
@@ -276,7 +326,22 @@ impl<'a> Progress<'a> {
         Ok(true)
     }
 
+    /// Notes an error of a policy. It ends the match, unless an override of another policy may deny the request.
+    fn refuse(&mut self, refusal: Refusal, needs: &Needs<'_, '_>) -> Result<(), Refusal> {
+        if !needs.overrides.has_any() {
+            return Err(refusal);
+        }
+        self.refusal.get_or_insert_with(|| refusal.into());
+        Ok(())
+    }
+
     fn outcome(self, unmatched: Option<UnmatchedRequests>) -> Result<Outcome<'a>, Refusal> {
+        if let Some((policy, until)) = self.denial_by_override {
+            return Ok(Outcome::DenyOverride { policy, until });
+        }
+        if let Some(refusal) = self.refusal {
+            return Err(*refusal);
+        }
         if let Some((_, undecided)) = self.undecided {
             return Err(undecided.into());
         }

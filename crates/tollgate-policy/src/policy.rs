@@ -10,6 +10,7 @@ use crate::file_overrides::ListPlace;
 use crate::implied::implies;
 use crate::index::Candidate;
 use crate::limit::{QuotaLists, QuotaSpecs};
+use crate::matched::NeededValues;
 use crate::overlap::overlap;
 use crate::reading::Readings;
 use crate::{
@@ -429,6 +430,19 @@ impl Policy {
     /// Returns whether it skips a request that lacks this. Trials never make a request fail.
     pub(crate) fn does_without(&self, UndecidedValue { unknown, .. }: UndecidedValue<'_>) -> bool {
         self.mode != Mode::Enforce && unknown == UnknownValue::Wrong
+    }
+
+    /// Returns whether a request can be counted without its candidates, which depend on this value. Trials never make a
+    /// request fail, but a value that can still be found is waited for.
+    pub(crate) fn can_leave_out_candidates(
+        &self,
+        UndecidedValue { unknown, .. }: UndecidedValue<'_>,
+        needed: NeededValues<'_>,
+    ) -> bool {
+        let mut lists = [&self.quotas].into_iter().chain(self.overrides.iter().flat_map(|over| &over.lists));
+        let has_candidates =
+            |list: &QuotaLists| !list.candidates.quotas.is_empty() || list.candidates.in_flight.is_some();
+        needed == NeededValues::Limits && (unknown == UnknownValue::Wrong || !lists.any(has_candidates))
     }
 
     /// Returns whether its conditions hold for every request for which those of the other hold, as far as their written

@@ -210,7 +210,7 @@ impl Basis {
                 Self::Charged(result, charged)
             }
             Outcome::Exempt(policy) => Self::Exempt(policy.place),
-            Outcome::Deny(policy) => Self::Denied(policy.place),
+            Outcome::Deny(policy) | Outcome::DenyOverride { policy, .. } => Self::Denied(policy.place),
             Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } } => {
                 Self::MissingKey(policy.place, (*attribute).into(), *fault)
             }

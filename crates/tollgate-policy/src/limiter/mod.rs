@@ -57,6 +57,7 @@ pub use self::together::TogetherError;
 use crate::limiter::charge_result::ChargeResult;
 use crate::limiter::trials::Trials;
 use crate::matched::NeededValues;
+use crate::overrides::OverridesAt;
 use crate::{MatchedPolicies, Outcome, OverrideSet, Policies, Policy, Refusal, View};
 
 /// A limiter by policies: decides which limits apply to a request, and whether it is allowed.
@@ -504,7 +505,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<Outcome<'a>, Refusal> {
         match Refusal::of_long_value(view, self.max_value) {
             Some(refusal) => Err(refusal),
-            None => set.policies().outcome(view, cost, needed),
+            None => set.policies().outcome(view, cost, needed, OverridesAt::NONE),
         }
     }
 

@@ -229,7 +229,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<MatchedPolicies<'a>, CheckError> {
         match self.outcome(set, attributes, cost, needed)? {
             Outcome::Charge(matched) => Ok(matched),
-            Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyUnmatched => Ok(MatchedPolicies::default()),
+            Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyUnmatched | Outcome::DenyOverride { .. } => {
+                Ok(MatchedPolicies::default())
+            }
             Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(&policy, no_key).into()),
         }
     }

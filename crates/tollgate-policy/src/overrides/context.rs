@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::{Clock, Key, Timestamp};
 
 use super::row::Remarks;
-use super::{OverrideDigest, OverrideFit, OverrideKey, OverrideQuotas};
+use super::{OverrideDigest, OverrideFit, OverrideQuotas};
 use crate::{Policies, Policy};
 
 /// What all versions of the overrides have in common: how keys are digested, the store's clock, and texts that many
@@ -58,10 +58,6 @@ impl Context {
         self.clock.now()
     }
 
-    pub(super) fn digest(&self, key: &Key<'_>) -> OverrideKey {
-        OverrideKey(self.digest.digest(key))
-    }
-
     /// Returns the label, in one place for those who share it.
     pub(super) fn label(&self, label: Arc<str>) -> Arc<str> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,5 +89,11 @@ impl Context {
             shared.principals.insert(by, Arc::clone(&remarks));
         }
         remarks
+    }
+}
+
+impl OverrideDigest for Context {
+    fn digest(&self, key: &Key<'_>) -> u128 {
+        self.digest.digest(key)
     }
 }

@@ -10,11 +10,10 @@
 //! each version shares with the one before what has not changed. What many overrides say is compiled once (`terms`).
 //! Nothing here reads or writes a store.
 
-#![expect(dead_code, reason = "requests do not look for overrides yet")]
-
 mod bulk;
 mod context;
 mod entry;
+mod finder;
 mod key;
 mod name;
 mod part;
@@ -30,6 +29,7 @@ mod tree;
 mod version;
 
 pub use self::entry::OverrideEntry;
+pub(crate) use self::finder::{ByOverride, EndSlack, OverrideFinder, OverridesAt};
 pub use self::key::{OverrideDigest, OverrideKey};
 pub use self::name::{OverrideName, OverrideNameError, OverrideTarget};
 pub use self::quotas::{DeniedCount, OverrideLimitsError, OverrideQuotas};

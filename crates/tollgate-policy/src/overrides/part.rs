@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tollgate::Key;
+
 use super::context::Context;
 use super::row::{AttributeRows, Digest, KeyRow, OverrideRow, Remarks, TextRow};
 use super::terms::{Basis, Ruling, Terms, TermsId, TermsTable};
 use super::tree::{Rows, Tree};
-use super::{InertReason, OverrideRecord, OverrideTarget};
+use super::{InertReason, OverrideDigest, OverrideKey, OverrideRecord, OverrideTarget};
 use crate::{Policies, Policy};
 
 /// The overrides of one policy.
@@ -192,6 +194,15 @@ impl Part {
             attributes: attributes.collect(),
             basis: Arc::new(basis),
         }
+    }
+
+    /// Returns the override of this key.
+    pub(super) fn key(&self, context: &Context, key: &Key<'_>) -> Option<&OverrideRow> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        let digest = Digest::from(OverrideKey(context.digest(key)));
+        self.keys.get(|other| other.cmp(&digest)).map(|row| &row.row)
     }
 
     /// Returns the override of this target.

@@ -173,7 +173,10 @@ impl AttributeRows {
     }
 
     /// Returns the overrides of its beginnings, the longest first.
-    pub(super) fn prefixes_of<'a>(&'a self, text: &'a str) -> impl Iterator<Item = &'a TextRow> {
+    pub(super) fn prefixes_of<'a, 't>(
+        &'a self,
+        text: &'t str,
+    ) -> impl Iterator<Item = &'a TextRow> + use<'a, 't> {
         let beginnings = self.lengths.iter().filter_map(|(length, _)| text.get(..*length as usize));
         beginnings.filter_map(|beginning| self.prefixes.get(by_text(beginning)))
     }

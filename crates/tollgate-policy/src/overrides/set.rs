@@ -13,7 +13,7 @@ use super::{
     InertReason, OverrideDigest, OverrideEntry, OverrideFit, OverrideKey, OverrideName, OverrideRecord,
     OverridesVersion,
 };
-use crate::Policies;
+use crate::{Policies, Policy};
 
 /// All overrides, under one version.
 ///
@@ -188,6 +188,22 @@ impl OverrideSet {
         self.parts.get(|name| (**name).cmp(policy)).map(|row| &row.part)
     }
 
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Returns whether a policy that exists has overrides.
+    pub(super) const fn has_placed_parts(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// Returns the overrides of the policy at this place.
+    pub(super) fn part_at(&self, place: u32, policy: &Policy) -> Option<&Part> {
+        let row = self.places.get(|other| other.cmp(&place))?;
+        // Under other policies than those of the set, another one may be there.
+        Some(&*row.part).filter(|part| *part.name == *policy.name())
+    }
+
     /// Fails if this override would be [inert](super::OverrideState::Inert) under these policies.
     ///
     /// # Errors
@@ -246,7 +262,13 @@ impl OverrideSet {
     /// Returns the digest of a key.
     #[must_use]
     pub fn key(&self, key: &Key<'_>) -> OverrideKey {
-        self.context.digest(key)
+        OverrideKey(self.context.digest(key))
+    }
+
+    /// Returns what computes the digests of keys.
+    #[must_use]
+    pub fn digest(&self) -> &dyn OverrideDigest {
+        &*self.context
     }
 
     /// Returns the time by which they end.

@@ -83,7 +83,6 @@ impl<R: Row> Tree<R> {
         self.len
     }
 
-    #[cfg(test)]
     pub(super) const fn is_empty(&self) -> bool {
         self.len == 0
     }

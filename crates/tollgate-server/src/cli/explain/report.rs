@@ -207,6 +207,9 @@ impl<'a> Request<'a, '_> {
             Ok(Outcome::Deny(policy)) => {
                 ("deny", format!("denied: `{}` denies everything that it matches", policy.name()))
             }
+            Ok(Outcome::DenyOverride { policy, .. }) => {
+                ("deny", format!("denied: an override of `{}` denies the request", policy.name()))
+            }
             Ok(Outcome::DenyUnmatched) => {
                 ("deny", format!("denied: no policy matches {}, and `unmatched` is `deny`", self.unmatched()))
             }
@@ -301,7 +304,11 @@ impl<'a> Request<'a, '_> {
     /// Returns the policy that fails the request, whatever the others decide.
     fn ended_by(&self) -> Option<&str> {
         match &self.outcome {
-            Ok(Outcome::Deny(policy) | Outcome::DenyUnknown { policy, .. }) => Some(policy.name()),
+            Ok(
+                Outcome::Deny(policy)
+                | Outcome::DenyUnknown { policy, .. }
+                | Outcome::DenyOverride { policy, .. },
+            ) => Some(policy.name()),
             Err(
                 Refusal::MissingKey { policy, .. }
                 | Refusal::Cost { policy, .. }
