@@ -99,6 +99,7 @@ impl Policy {
             cost: Cost::Asked,
             quotas: QuotaLists::default(),
             overrides: [].into(),
+            count_denied: CountDenied::No,
             overrun: Overrun::Charge,
             on_store_failure: OnStoreFailure::Open,
             headers: HeaderFormats::default(),
@@ -343,7 +344,7 @@ impl PolicyBuilder {
             enforced: under(&policy.name, quotas)?.with_in_flight(in_flight),
             candidates: under(&candidate_name(&policy.name), candidates)?,
         };
-        Ok(Policy { quotas, ..policy })
+        Ok(Policy { quotas, count_denied, ..policy })
     }
 }
 

@@ -34,6 +34,7 @@ fn write_policy(policy: &Policy, writer: &mut GenerationWriter) {
         cost,
         quotas,
         overrides,
+        count_denied,
         overrun,
         on_store_failure,
         headers,
@@ -53,6 +54,7 @@ fn write_policy(policy: &Policy, writer: &mut GenerationWriter) {
     write_lists(quotas, writer);
     // The first that holds decides.
     writer.list(&**overrides, write_override);
+    write_count_denied(*count_denied, writer);
     writer.shown(overrun);
     writer.shown(on_store_failure);
     writer.shown(headers);
@@ -191,16 +193,20 @@ fn write_specs(specs: &QuotaSpecs, writer: &mut GenerationWriter) {
     let QuotaSpecs { quotas: _, limits: _, in_flight } = specs;
     writer.set(specs.iter(), |spec, writer| {
         writer.shown(&spec);
-        writer.text(match spec.quota().count_denied() {
-            CountDenied::No => "no",
-            CountDenied::Yes => "yes",
-            CountDenied::Overdraft => "overdraft",
-        });
+        write_count_denied(spec.quota().count_denied(), writer);
         writer.list(spec.quota().on_store_failure().as_slice(), |failure, writer| writer.shown(failure));
     });
     writer.list(in_flight.as_slice(), |limit, writer| {
         writer.shown(&limit.in_flight());
         writer.list(limit.on_store_failure().as_slice(), |failure, writer| writer.shown(failure));
+    });
+}
+
+fn write_count_denied(count_denied: CountDenied, writer: &mut GenerationWriter) {
+    writer.text(match count_denied {
+        CountDenied::No => "no",
+        CountDenied::Yes => "yes",
+        CountDenied::Overdraft => "overdraft",
     });
 }
 

@@ -41,6 +41,8 @@ pub struct Policy {
     pub(crate) cost: Cost,
     pub(crate) quotas: QuotaLists,
     pub(crate) overrides: Box<[FileOverride]>,
+    /// What a denial charges, of all its quotas and of those of overrides.
+    pub(crate) count_denied: CountDenied,
     pub(crate) overrun: Overrun,
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) headers: HeaderFormats,
@@ -255,12 +257,8 @@ impl Policy {
 
     /// Returns what a denial charges, which is the same for all its quotas.
     #[must_use]
-    pub fn count_denied(&self) -> CountDenied {
-        let overrides = self.overrides.iter().flat_map(|over| &over.lists);
-        let lists = [&self.quotas].into_iter().chain(overrides);
-        let mut quotas =
-            lists.flat_map(|list| [&list.enforced, &list.candidates]).flat_map(|specs| &specs.quotas);
-        quotas.next().map(PolicyQuota::count_denied).unwrap_or_default()
+    pub const fn count_denied(&self) -> CountDenied {
+        self.count_denied
     }
 
     /// Returns the quotas where no override holds. If [an attribute](crate::LimitAttribute) sets the limit of one, it

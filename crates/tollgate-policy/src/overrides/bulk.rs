@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::part::{Compiler, Part};
-use super::row::{AttributeRows, KeyRow, TextRow};
+use super::row::{KeyRow, TextRow};
+use super::texts::{AttributeRows, TextRows};
 use super::tree::{Row, Tree};
 use super::{OverrideRecord, OverrideTarget};
 
@@ -43,9 +44,9 @@ impl BulkPart {
         let Self { part, keys, texts } = self;
         let attributes = texts.into_iter().map(|(attribute, BulkTexts { wholes, prefixes })| {
             let refusal = part.basis.refusal(&attribute);
-            let (wholes, prefixes) =
-                (sorted(wholes, |row| row.row.version), sorted(prefixes, |row| row.row.version));
-            AttributeRows::of_sorted(attribute.into(), wholes, prefixes, refusal)
+            let rows = |rows| TextRows::of_sorted(sorted(rows, |row: &TextRow| row.row.version));
+            let (wholes, prefixes) = (rows(wholes), rows(prefixes));
+            AttributeRows { attribute: attribute.into(), wholes, prefixes, refusal }
         });
         let attributes = attributes.collect();
         Part { keys: Tree::of_sorted(sorted(keys, |row| row.row.version)), attributes, ..part }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tollgate::{Key, Timestamp};
 
 use super::part::Part;
-use super::row::{AttributeRows, OverrideRow, TextRow};
+use super::row::{OverrideRow, TextRow};
 use super::terms::Ruling;
+use super::texts::AttributeRows;
 use super::{OverrideQuotas, OverrideSet};
 use crate::{Policy, UndecidedValue, Value, View};
 
@@ -48,12 +49,9 @@ pub(crate) enum EndSlack {
 /// further behind the estimate decides without the override before its end.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// An override that applies to a request.
+/// An override that applies to a request. It is not inert.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ByOverride<'a> {
-    row: &'a OverrideRow,
-    ruling: &'a Ruling,
-}
+pub(crate) struct ByOverride<'a>(&'a OverrideRow);
 
 impl<'a> OverridesAt<'a> {
     pub(crate) const NONE: Self = Self { set: None, at: None };
@@ -62,19 +60,19 @@ impl<'a> OverridesAt<'a> {
 impl<'a> ByOverride<'a> {
     /// Returns its end.
     pub(crate) fn until(self) -> Option<Timestamp> {
-        self.row.until()
+        self.0.until()
     }
 
     /// Returns its limits; `None` if it has none.
-    pub(crate) const fn limits(self) -> Option<&'a OverrideQuotas> {
-        match self.ruling {
-            Ruling::Limits(limits) => Some(limits),
-            Ruling::Unlimited | Ruling::Denied => None,
+    pub(crate) fn limits(self) -> Option<&'a OverrideQuotas> {
+        match &self.0.terms.ruling {
+            Ok(Ruling::Limits(limits)) => Some(limits),
+            _ => None,
         }
     }
 
-    pub(crate) const fn is_denial(self) -> bool {
-        matches!(self.ruling, Ruling::Denied)
+    pub(crate) fn is_denial(self) -> bool {
+        matches!(self.0.terms.ruling, Ok(Ruling::Denied))
     }
 }
 
@@ -129,23 +127,24 @@ impl<'a> OverrideFinder<'a> {
             return Ok(None);
         }
         let wholes = |rows: &'a AttributeRows, text: &str| {
-            let row = rows.whole(text)?;
+            let row = rows.wholes.get(text)?;
             self.applied(set, &row.row).map(|found| (row, found))
         };
-        let has_wholes = |rows: &AttributeRows| !rows.wholes.is_empty();
-        if let Some(found) = longest(part, view, has_wholes, wholes)? {
+        if let Some(found) = longest(part, view, |rows| rows.wholes.has_usable(), wholes)? {
             return Ok(Some(found));
         }
         let prefixes = |rows: &'a AttributeRows, text: &str| {
-            rows.prefixes_of(text).find_map(|row| self.applied(set, &row.row).map(|found| (row, found)))
+            rows.prefixes
+                .beginnings(text)
+                .find_map(|row| self.applied(set, &row.row).map(|found| (row, found)))
         };
-        longest(part, view, |rows| !rows.prefixes.is_empty(), prefixes)
+        longest(part, view, |rows| rows.prefixes.has_usable(), prefixes)
     }
 
     /// Returns the override if it is neither inert nor at its end.
     fn applied(&self, set: &OverrideSet, row: &'a OverrideRow) -> Option<ByOverride<'a>> {
         let ruling = row.terms.ruling.as_ref().ok()?;
-        let Some(until) = row.until() else { return Some(ByOverride { row, ruling }) };
+        let Some(until) = row.until() else { return Some(ByOverride(row)) };
         let is_before = match &self.time {
             FinderTime::Known(now) => *now < until,
             FinderTime::Estimated { now, slack } => {
@@ -156,7 +155,7 @@ impl<'a> OverrideFinder<'a> {
                 }
             }
         };
-        is_before.then_some(ByOverride { row, ruling })
+        is_before.then_some(ByOverride(row))
     }
 }
 

@@ -25,6 +25,7 @@ mod set;
 mod state;
 mod targets;
 mod terms;
+mod texts;
 mod tree;
 mod version;
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tollgate::Key;
 
 use super::context::Context;
-use super::row::{AttributeRows, Digest, KeyRow, OverrideRow, Remarks, TextRow};
+use super::row::{Digest, KeyRow, OverrideRow, Remarks, TextRow};
 use super::terms::{Basis, Ruling, Terms, TermsId, TermsTable};
+use super::texts::AttributeRows;
 use super::tree::{Rows, Tree};
 use super::{InertReason, OverrideDigest, OverrideKey, OverrideRecord, OverrideTarget};
 use crate::{Policies, Policy};
@@ -128,10 +129,11 @@ impl Part {
                 };
                 let empty = || {
                     let refusal = self.basis.refusal(&attribute);
-                    AttributeRows::of_sorted(attribute.as_ref().into(), Vec::new(), Vec::new(), refusal)
+                    AttributeRows::new(attribute.as_ref().into(), refusal)
                 };
-                let (rows, _) = kept.unwrap_or_else(empty).with(row, is_whole);
-                self.with_attribute(place, replaced, Some(rows))
+                let rows = kept.unwrap_or_else(empty);
+                let changed = rows.rows(is_whole).with(row);
+                self.with_attribute(place, replaced, Some(rows.with_rows(changed, is_whole)))
             }
         }
     }
@@ -146,7 +148,8 @@ impl Part {
             }
             OverrideTarget::Attribute { attribute, text, is_whole } => {
                 let place = self.place_of(attribute).ok()?;
-                let rows = self.attributes.get(place)?.without(text, *is_whole)?;
+                let rows = self.attributes.get(place)?;
+                let rows = rows.with_rows(rows.rows(*is_whole).without(text)?, *is_whole);
                 Some(self.with_attribute(place, 1, (rows.len() > 0).then_some(rows)))
             }
         }
@@ -214,7 +217,7 @@ impl Part {
             }
             OverrideTarget::Attribute { attribute: name, text, is_whole } => {
                 let attribute = self.attributes.get(self.place_of(name).ok()?)?;
-                let (row, is_whole) = (attribute.get(text, *is_whole)?, *is_whole);
+                let (row, is_whole) = (attribute.rows(*is_whole).get(text)?, *is_whole);
                 Some(TargetRow::Text { attribute, row, is_whole })
             }
         }

@@ -84,11 +84,14 @@ impl DeniedCount {
 pub(super) struct LimitSettings {
     count_denied: CountDenied,
     on_store_failure: OnStoreFailure,
+    /// Whether the policy has limits in flight itself: then its setting for denials is a default, which they ignore.
+    limits_in_flight: bool,
 }
 
 impl LimitSettings {
     pub(super) fn of(policy: &Policy) -> Self {
-        Self { count_denied: policy.count_denied(), on_store_failure: policy.on_store_failure() }
+        let (count_denied, on_store_failure) = (policy.count_denied(), policy.on_store_failure());
+        Self { count_denied, on_store_failure, limits_in_flight: policy.has_in_flight() }
     }
 }
 
@@ -99,7 +102,7 @@ impl OverrideQuotas {
         texts: &[Box<str>],
         settings: LimitSettings,
     ) -> Result<Self, OverrideLimitsError> {
-        let LimitSettings { count_denied, on_store_failure } = settings;
+        let LimitSettings { count_denied, on_store_failure, limits_in_flight } = settings;
         let (mut quotas, mut in_flight) = (Vec::<(PolicyQuota, _)>::new(), None);
         for text in texts {
             for limit in LimitText::list(text)? {
@@ -126,7 +129,9 @@ impl OverrideQuotas {
         if quotas.is_empty() && in_flight.is_none() {
             return Err(OverrideLimitsError::Empty);
         }
-        if let (Some(limit), Some(count_denied)) = (in_flight, DeniedCount::of(count_denied)) {
+        if let (Some(limit), Some(count_denied), false) =
+            (in_flight, DeniedCount::of(count_denied), limits_in_flight)
+        {
             return Err(OverrideLimitsError::DenialsInFlight { limit, count_denied });
         }
         let in_flight =

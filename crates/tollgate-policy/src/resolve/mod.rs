@@ -212,6 +212,7 @@ fn policy(
         cost: cost?,
         quotas,
         overrides,
+        count_denied: if is_exempt { CountDenied::No } else { count_denied },
         overrun: value(&raw.overrun).unwrap_or_default(),
         on_store_failure: on_store_failure?,
         headers: value(&raw.headers).map_or(defaults.headers, |word| word.0),
