@@ -9,6 +9,7 @@ mod lanes;
 mod login;
 mod nonsense;
 mod outage;
+mod records;
 mod rotation;
 mod self_signed;
 mod sentinel;

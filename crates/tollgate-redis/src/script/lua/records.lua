@@ -76,12 +76,15 @@ end
 
 local own_mark, most_logged, channel = ARGV[2], tonumber(ARGV[4]), ARGV[5]
 
+local logged
+
 local function prepare()
   -- First a command that a server without memory refuses, but not before a deletion, which makes room.
   if op == 'set' then try(LOG, 'ZADD', KEYS[LOG], 'XX', '0', '') end
   try(ENDS, 'ZREM', KEYS[ENDS], '')
   try(LOG, 'ZPOPMIN', KEYS[LOG], '0')
   try(LOG, 'ZADD', KEYS[LOG], 'XX', '0', '')
+  logged = try(LOG, 'ZCARD', KEYS[LOG])
   return refused == nil
 end
 
@@ -108,8 +111,11 @@ local function write(name, text, ends)
   local change = table.concat({ digits(number), own_mark, mark, text and ends or 'x', #name, name }, ' ')
   redis.call('ZADD', KEYS[LOG], digits(number), change .. (text or ''))
   mark = own_mark
-  local excess = redis.call('ZCARD', KEYS[LOG]) - most_logged
-  if excess > 0 then redis.call('ZPOPMIN', KEYS[LOG], digits(excess)) end
+  logged = logged + 1
+  if logged > most_logged then
+    redis.call('ZPOPMIN', KEYS[LOG], digits(logged - most_logged))
+    logged = most_logged
+  end
 end
 
 local function publish()
@@ -122,7 +128,9 @@ if op == 'sweep' then
   local names = try(ENDS, 'ZRANGE', KEYS[ENDS], '-inf', digits(last), 'BYSCORE', 'LIMIT', '0', ARGV[11])
   if refused or #names > 0 and not prepare() then return refused end
   for _, name in ipairs(names) do
-    local ends = tonumber(string.match(redis.call('HGET', KEYS[RECORDS], name) or '', '^%d+ (%d+) '))
+    local value = try(RECORDS, 'HGET', KEYS[RECORDS], name)
+    if refused then return refused end
+    local ends = tonumber(string.match(value or '', '^%d+ (%d+) '))
     if ends and ends <= last then
       write(name)
       if refused then return refused end

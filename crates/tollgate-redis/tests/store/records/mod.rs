@@ -1,7 +1,12 @@
 //! Shared records on a real server.
 
 mod answers;
+mod damage;
+mod following;
 mod reader;
+mod rights;
+mod size;
+mod sweep;
 
 use std::time::Duration;
 

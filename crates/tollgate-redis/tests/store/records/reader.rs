@@ -25,25 +25,36 @@ impl Reader {
 
     /// Reads until nothing is new.
     pub(crate) async fn catch_up(&mut self, records: &SharedRecords) {
-        loop {
-            match records.read(self.state.as_ref(), TIME).await.unwrap() {
-                RecordsUpdate::Reload { .. } => {
-                    let loaded = records.load(TIME).await.unwrap();
-                    self.loads += 1;
-                    self.state = Some(loaded.state());
-                    let named = |record: Record| (record.name.to_string(), record);
-                    self.records = loaded.into_records().map(named).collect();
-                }
-                RecordsUpdate::Changes { state, changes, is_more, .. } => {
-                    self.pages += 1;
-                    changes.into_iter().for_each(|change| self.apply(change));
-                    self.state = Some(state);
-                    if !is_more {
-                        return;
-                    }
-                }
+        while self.step(records).await {}
+    }
+
+    /// Reads a page, or all records. Returns whether there may be more.
+    pub(crate) async fn step(&mut self, records: &SharedRecords) -> bool {
+        match records.read(self.state.as_ref(), TIME).await.unwrap() {
+            RecordsUpdate::Reload { .. } => {
+                self.load(records).await;
+                true
+            }
+            RecordsUpdate::Changes { state, changes, is_more, .. } => {
+                self.pages += 1;
+                changes.into_iter().for_each(|change| self.apply(change));
+                self.state = Some(state);
+                is_more
             }
         }
+    }
+
+    pub(crate) async fn load(&mut self, records: &SharedRecords) {
+        let loaded = records.load(TIME).await.unwrap();
+        assert_eq!(loaded.damaged(), []);
+        self.loads += 1;
+        self.state = Some(loaded.state());
+        self.records = loaded.into_records().map(|record| (record.name.to_string(), record)).collect();
+    }
+
+    /// The number of the last change that it knows.
+    pub(crate) fn number(&self) -> u64 {
+        self.state.map_or(0, |state| state.version().number)
     }
 
     fn apply(&mut self, change: LoggedChange) {
