@@ -13,7 +13,7 @@ pub struct RecordsVersion {
 ///
 /// A failover may lose the last changes, and others then get their numbers. So each change has a random mark, by which
 /// the reader finds out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ReadState {
     pub(super) version: RecordsVersion,
     pub(super) mark: u64,

@@ -16,6 +16,8 @@
 //!
 //! [Holders](holders) take units in flight and settle them, with a ledger of their own.
 //!
+//! [Copies of records](records) must be the same in all processes at each version.
+//!
 //! Besides: of two quotas of a request one was charged, or somebody got another's reply.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, in real time")]
@@ -39,6 +41,7 @@ mod late;
 mod ledger;
 mod process;
 mod prove;
+mod records;
 mod reserve;
 mod rotation;
 mod sentinel;

@@ -11,11 +11,11 @@ use crate::fault::{Bounds, Fault, Found};
 use crate::histories::{self, Judged, Kind};
 use crate::process::url;
 use crate::{
-    cancel, clock, cluster, commands, cut, ends, holders, holds, kinds, late, process, reserve, rotation,
-    sentinel, skew, slow,
+    cancel, clock, cluster, commands, cut, ends, holders, holds, kinds, late, process, records, reserve,
+    rotation, sentinel, skew, slow,
 };
 
-const FAULTS: [&Fault; 41] = [
+const FAULTS: [&Fault; 45] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -57,6 +57,10 @@ const FAULTS: [&Fault; 41] = [
     &holders::ACROSS_LATE,
     &holders::ACROSS_KILL,
     &holders::ACROSS_LOSS,
+    &records::KEPT,
+    &records::LOST,
+    &records::KILL,
+    &records::MIGRATION,
 ];
 
 /// Rounds, and histories in each, among which a bug has to be found.
