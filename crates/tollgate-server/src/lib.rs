@@ -66,6 +66,7 @@ mod xds;
 pub use self::access::scope::Scope;
 pub use self::decide::hold_seal::HoldSecretError;
 pub use self::observe::logs;
+pub use self::overrides::{JournalDamage, JournalError, StateFolderError};
 pub use self::serve::{ServiceEnd, serve};
 pub use self::settings::flags::FlagsError;
 pub use self::settings::import::ImportError;

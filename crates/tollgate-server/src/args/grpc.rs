@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 
-use super::{GRPC, value};
-
-/// The values that set a flag. `TOLLGATE_GRPC_LIMIT_HEADERS=false` needs no listener.
-const TRUE: [&str; 6] = ["true", "1", "yes", "on", "y", "t"];
+use super::{GRPC, TRUE, value};
 
 /// Settings of the gRPC listener.
 #[derive(Debug, clap::Args)]

@@ -14,6 +14,7 @@ mod log_value;
 #[cfg(feature = "simulate")]
 mod moment;
 mod override_command;
+mod overrides;
 mod policies;
 mod secret;
 #[cfg(feature = "simulate")]
@@ -48,6 +49,7 @@ pub use self::override_command::{
     DeleteOverrideArgs, GetOverrideArgs, KeyPart, ListOverridesArgs, NamedOverrideArgs, OverrideCommand,
     OverrideServiceArgs, SetOverrideArgs, TargetArgs,
 };
+pub use self::overrides::OverrideArgs;
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::secret::Secret;
 #[cfg(feature = "simulate")]
@@ -70,6 +72,12 @@ const FLEET: &str = "Fleet";
 
 /// The heading of its flags in the help.
 const GRPC: &str = "gRPC";
+
+/// The heading of its flags in the help.
+const OVERRIDES: &str = "Overrides";
+
+/// The values that set a flag. A variable that is `false` needs no other flag.
+const TRUE: [&str; 6] = ["true", "1", "yes", "on", "y", "t"];
 
 /// Exact rate limiting: may this caller do this now?
 #[derive(Debug, Parser)]
@@ -340,6 +348,10 @@ pub struct ServeArgs {
     /// The settings for an outage.
     #[command(flatten)]
     pub failure: FailureArgs,
+
+    /// Overrides.
+    #[command(flatten)]
+    pub overrides: OverrideArgs,
 
     /// The environment of another program that the flags stand for.
     #[arg(skip)]

@@ -137,6 +137,12 @@ pub(super) fn local_denials(text: &str) -> Result<usize, ExpectedForm> {
     keys.ok_or("expected a whole number from 0 to 10000000")
 }
 
+/// Parses a cap on overrides. Each takes some 100 bytes.
+pub(super) fn max_overrides(text: &str) -> Result<u32, ExpectedForm> {
+    let overrides = text.parse().ok().filter(|overrides| *overrides <= 100_000_000);
+    overrides.ok_or("expected a whole number from 0 to 100000000")
+}
+
 /// Parses an amount of memory, in bytes.
 pub(super) fn size(text: &str) -> Result<NonZeroUsize, ExpectedForm> {
     const EXPECTED: ExpectedForm = "expected a size of at least 1KiB, such as 512KiB, 64MiB or 1GiB";

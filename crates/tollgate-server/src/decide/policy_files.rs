@@ -51,6 +51,11 @@ impl PolicyFiles {
         self.format().fit.layout()
     }
 
+    /// Returns what the store can count.
+    pub(crate) fn fit(&self) -> &StoreFit {
+        &self.format().fit
+    }
+
     /// Returns probable mistakes in these files, with this store.
     pub(crate) fn warnings(&self, config: &Config) -> Box<[Warning]> {
         self.format().warnings(config)

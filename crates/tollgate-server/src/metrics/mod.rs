@@ -29,8 +29,8 @@ use self::histogram::Histogram;
 pub(crate) use self::rejections::Rejections;
 pub(crate) use self::scrape::Scrape;
 pub(crate) use self::snapshot::{
-    BodyMemory, EnvoyFigures, FigureSource, MetricSources, Occupancy, PolicyFigures, PrincipalFigures,
-    TlsFigures,
+    BodyMemory, EnvoyFigures, FigureSource, MetricSources, Occupancy, OverridesFigures, PolicyFigures,
+    PrincipalFigures, TlsFigures,
 };
 pub(crate) use self::store::StoreMetrics;
 pub(crate) use self::text::TextFormat;

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate::Timestamp;
 use tollgate_envoy::{Domains, HitCounts, Series};
-use tollgate_policy::{Generation, PolicySet};
+use tollgate_policy::{Generation, OverridesVersion, PolicySet};
 use tollgate_redis::StoreStatus;
 
 use super::Metrics;
@@ -19,6 +20,7 @@ use crate::live::record::ReloadState;
 pub(crate) struct MetricSources {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) policies: FigureSource<PolicyFigures>,
+    pub(crate) overrides: FigureSource<Option<OverridesFigures>>,
     pub(crate) envoy: Option<FigureSource<EnvoyFigures>>,
     pub(crate) principals: Option<PrincipalFigures>,
     pub(crate) memory_size: FigureSource<Occupancy>,
@@ -37,6 +39,8 @@ pub(crate) type FigureSource<T> = Box<dyn Fn() -> T + Send + Sync>;
 pub(crate) struct Snapshot {
     pub(super) metrics: Arc<Metrics>,
     pub(super) policies: PolicyFigures,
+    /// `None` if there can be none.
+    pub(super) overrides: Option<OverridesFigures>,
     pub(super) envoy: Option<EnvoyFigures>,
     pub(super) principals: Option<(Arc<Principals>, Arc<ReloadState>)>,
     pub(super) memory: Occupancy,
@@ -54,6 +58,21 @@ pub(crate) struct PolicyFigures {
     pub(crate) store_full: u64,
     /// The outcomes of reloads, if the policies come from a file.
     pub(crate) reloads: Option<Arc<ReloadState>>,
+}
+
+/// The figures of the overrides.
+#[derive(Debug, Clone)]
+pub(crate) struct OverridesFigures {
+    /// How many there are, also inert ones and those that have ended.
+    pub(crate) overrides: usize,
+    pub(crate) version: Option<OverridesVersion>,
+    pub(crate) is_stale: bool,
+    /// The time since they were last read.
+    pub(crate) age: Option<Duration>,
+    /// The changes that this process was asked for, by what came of them.
+    pub(crate) changes: [(&'static str, u64); 6],
+    /// How often all of them were read from the store; `None` if none keeps them.
+    pub(crate) loads: Option<u64>,
 }
 
 /// The live principals, and the outcomes of reloads.
@@ -117,6 +136,7 @@ impl MetricSources {
         Snapshot {
             metrics: Arc::clone(&self.metrics),
             policies: (self.policies)(),
+            overrides: (self.overrides)(),
             envoy: self.envoy.as_ref().map(|envoy| envoy()),
             principals: principals.map(|figures| (figures.live.load_full(), Arc::clone(&figures.reloads))),
             memory: (self.memory_size)(),

@@ -10,7 +10,7 @@ use super::aliases;
 use super::checks::CheckSource;
 use super::family::{Family, FamilyKind, MetricSample, Samples, labelled, single};
 use super::policies;
-use super::snapshot::Snapshot;
+use super::snapshot::{OverridesFigures, Snapshot};
 use crate::args::MetricAliases;
 
 /// One metric, and how its values are read.
@@ -102,6 +102,45 @@ const METRICS: &[Metric] = &[
         |snapshot| Some(single(snapshot.policies.reloads.as_ref()?.age().as_secs_f64())),
     )
     .in_unit("seconds"),
+    gauge(
+        "tollgate_overrides",
+        "Overrides that this process has, those that have ended or are inert included",
+        |snapshot| Some(single(snapshot.overrides.as_ref()?.overrides)),
+    ),
+    gauge(
+        "tollgate_overrides_version",
+        "Number of the live version of the overrides; absent if there was never a change",
+        |snapshot| {
+            let version = snapshot.overrides.as_ref()?.version;
+            Some(Box::new(version.into_iter().map(|version| MetricSample::new([], version.number))))
+        },
+    ),
+    gauge(
+        "tollgate_overrides_age",
+        "Time since the overrides were last read from the store; absent until then",
+        |snapshot| {
+            let OverridesFigures { loads: Some(_), age, .. } = snapshot.overrides.as_ref()? else {
+                return None;
+            };
+            Some(Box::new(age.iter().map(|age| MetricSample::new([], age.as_secs_f64()))))
+        },
+    )
+    .in_unit("seconds"),
+    gauge(
+        "tollgate_overrides_stale",
+        "1 if the overrides could not be read from the store for a second, else 0",
+        |snapshot| Some(single(snapshot.overrides.as_ref()?.is_stale)),
+    ),
+    counter(
+        "tollgate_overrides_loads",
+        "How often all overrides were read from the store: at the start, and after a loss of data",
+        |snapshot| Some(single(snapshot.overrides.as_ref()?.loads?)),
+    ),
+    counter(
+        "tollgate_override_changes",
+        "Changes of overrides that this process was asked for, by outcome",
+        |snapshot| Some(labelled("outcome", snapshot.overrides.as_ref()?.changes)),
+    ),
     counter(
         "tollgate_domain_decisions",
         "Requests to Envoy's service that were decided, by domain and verdict",

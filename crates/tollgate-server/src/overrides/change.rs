@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use tollgate::{StoreError, Timestamp};
 use tollgate_policy::{InertReason, OverrideLimits, OverrideName, OverrideRecord, OverridesVersion};
-use tollgate_redis::RecordEnd;
+use tollgate_redis::{RecordEnd, RecordMatch};
 
 /// An override to be set.
 #[derive(Debug, Clone)]
@@ -19,6 +19,19 @@ pub(crate) struct SetOverride {
     pub(crate) note: Option<Box<str>>,
     /// The principal.
     pub(crate) by: Option<Arc<str>>,
+}
+
+/// A change that is wanted.
+#[derive(Debug)]
+pub(super) struct WantedChange {
+    pub(super) kind: WantedKind,
+    pub(super) matching: RecordMatch,
+}
+
+#[derive(Debug)]
+pub(super) enum WantedKind {
+    Set(Box<SetOverride>),
+    Delete(OverrideName),
 }
 
 /// A change that was made.
@@ -95,4 +108,21 @@ impl OverridesError {
 
 const fn mismatch(exists: bool) -> &'static str {
     if exists { "the override is another one than the change requires" } else { "there is no such override" }
+}
+
+impl SetOverride {
+    /// Returns the override as this change sets it.
+    pub(super) fn into_record(self, until: Option<Timestamp>, at: Timestamp, version: u64) -> OverrideRecord {
+        let Self { name, key, limits, label, note, by, end: _ } = self;
+        OverrideRecord { name, key, limits, until, label, note, by, at, version }
+    }
+}
+
+impl WantedKind {
+    pub(super) fn name(&self) -> &OverrideName {
+        match self {
+            Self::Set(set) => &set.name,
+            Self::Delete(name) => name,
+        }
+    }
 }

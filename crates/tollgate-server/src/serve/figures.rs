@@ -51,9 +51,11 @@ pub(super) fn figures(
         _ => occupancy(&memory),
     };
     let body_memory = move || BodyMemory { held_bytes: budget.held(), refused: budget.refused() };
+    let overrides = Arc::clone(&rules.overrides);
     MetricSources {
         metrics: Arc::clone(&resources.metrics),
         policies: Box::new(policies),
+        overrides: Box::new(move || overrides.figures()),
         envoy: envoy.map(|engine| -> FigureSource<_> { Box::new(move || engine.figures()) }),
         principals,
         memory_size: Box::new(memory_size),

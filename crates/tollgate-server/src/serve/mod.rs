@@ -7,6 +7,7 @@ mod background;
 mod example;
 mod figures;
 mod listeners;
+mod override_parts;
 mod rules;
 mod signals;
 
@@ -27,6 +28,7 @@ use self::background::{BackgroundTasks, Task};
 use self::example::StartExample;
 use self::figures::OptionalParts;
 use self::listeners::{Acceptors, BoundListener, Sockets};
+use self::override_parts::{OverrideParts, StoredOverrides};
 use self::rules::Rules;
 use self::signals::{Hangup, Signals};
 use crate::access::listener::{Listener, ListenerKind};
@@ -43,6 +45,7 @@ use crate::net::open_files::{self, Caps};
 use crate::net::resources::Resources;
 use crate::net::timeouts::Lifetime;
 use crate::observe::secret_file;
+use crate::overrides::Overrides;
 use crate::settings::{GrpcSettings, Settings};
 use crate::store::{self, MeteredStore, ServedStore, StoreSetup};
 
@@ -50,11 +53,21 @@ use crate::store::{self, MeteredStore, ServedStore, StoreSetup};
 /// the signal.
 const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
 
+/// The name of the overrides among the records of a store.
+const RECORDS: &str = "overrides";
+
+/// The parts that only a service with a shared store has.
+struct SharedParts {
+    metrics: Arc<StoreMetrics>,
+    overrides: StoredOverrides,
+}
+
 /// The service, bound to its addresses and not yet answering.
 struct BoundServer {
     /// Each accepts connections until the service drains, and ends with the last connection.
     acceptors: Vec<Task>,
     background: BackgroundTasks,
+    overrides: Arc<Overrides>,
     /// All listeners, in the order in which they are announced.
     listeners: Vec<Listener>,
     /// `None` if checks come over gRPC alone.
@@ -118,9 +131,9 @@ async fn serve_to_the_end(mut settings: Settings) -> anyhow::Result<ServiceEnd> 
     };
     let StoreSetup { url, prefix, identity, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
-    let (status, warming) = (shared.clone(), shared.clone());
+    let (status, warming, records) = (shared.clone(), shared.clone(), shared.records(RECORDS));
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
-    let metered = MeteredStore::new(shared, timeout, identity, Arc::clone(&metrics));
+    let metered = MeteredStore::new(shared, timeout, identity.clone(), Arc::clone(&metrics));
     match layout {
         None => {
             info!(store = %url, prefix, "counters are shared with every service on this store that has the same prefix")
@@ -135,7 +148,8 @@ async fn serve_to_the_end(mut settings: Settings) -> anyhow::Result<ServiceEnd> 
     let warm_up = store::warm_up(&warming, connect_timeout, Arc::clone(&metrics));
     let (outages, telling) = (metered.outages(), metered.outages());
     tokio::spawn(async move { telling.keep_telling().await });
-    let ended = run(settings, ServedStore::Shared(Arc::new(metered)), Some(metrics), warm_up).await;
+    let parts = SharedParts { metrics, overrides: StoredOverrides { records, identity } };
+    let ended = run(settings, ServedStore::Shared(Arc::new(metered)), Some(parts), warm_up).await;
     outages.tell();
     ended
 }
@@ -143,17 +157,26 @@ async fn serve_to_the_end(mut settings: Settings) -> anyhow::Result<ServiceEnd> 
 async fn run(
     settings: Settings,
     store: ServedStore,
-    shared: Option<Arc<StoreMetrics>>,
+    shared: Option<SharedParts>,
     warm_up: impl Future<Output = ()>,
 ) -> anyhow::Result<ServiceEnd> {
     let mut server = BoundServer::bind(settings, store, shared).await?;
+    let overrides = Arc::clone(&server.overrides);
+    // Stopped when this function ends.
+    let mut keeping = JoinSet::new();
+    let kept = Arc::clone(&overrides);
+    keeping.spawn(async move { kept.run().await });
+    let ready = async {
+        warm_up.await;
+        overrides.first_read().await;
+    };
     tokio::select! {
         biased;
         signal = server.signals.next() => {
             info!(signal, "stopped before it had started");
             return Ok(ServiceEnd::Drained);
         }
-        () = warm_up => {}
+        () = ready => {}
     }
     server.announce();
     server.run().await
@@ -163,7 +186,7 @@ impl BoundServer {
     async fn bind(
         mut settings: Settings,
         store: ServedStore,
-        shared: Option<Arc<StoreMetrics>>,
+        shared: Option<SharedParts>,
     ) -> anyhow::Result<Self> {
         let open_files = open_files::raise_limit();
         let sockets = Sockets::bind(&settings.addresses).await?;
@@ -205,7 +228,13 @@ impl BoundServer {
         settings.notes.iter().for_each(|note| info!(source, "{note}"));
         settings.default_notes.log(&source);
         let dialect = settings.asking.dialect;
-        let rules = Rules::start(settings.rules, &source, dialect, &counting, &mut background)?;
+        let (shared, stored) = shared.map(|parts| (parts.metrics, parts.overrides)).unzip();
+        let overrides = OverrideParts {
+            settings: settings.overrides,
+            store: stored,
+            test_clock: settings.asking.test_clock.clone(),
+        };
+        let rules = Rules::start(settings.rules, &source, dialect, &counting, overrides, &mut background)?;
         let optional = OptionalParts {
             shared,
             principals,
@@ -220,7 +249,9 @@ impl BoundServer {
         let trials = settings.asking.trials_header;
         let hold_seal = Arc::clone(&settings.asking.hold_seal);
         let decider = Arc::clone(&rules.decider);
-        let followed = FollowedRules { source: rules.source, xds: rules.xds, overrides: rules.overrides };
+        let overrides = rules.overrides;
+        let followed =
+            FollowedRules { source: rules.source, xds: rules.xds, overrides: Arc::clone(&overrides) };
         let edge = Edge::new(&http_listeners, decider, followed, settings.asking, resources.clone(), scrape);
         let edge = Arc::new(edge);
         let peers = settings.max_connections_per_peer;
@@ -253,6 +284,7 @@ impl BoundServer {
         Ok(Self {
             acceptors,
             background,
+            overrides,
             checks: listener(ListenerKind::Checks),
             admin: listener(ListenerKind::Admin).context("the admin listener")?,
             listeners,

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use tollgate_policy::PolicyLimiter;
 use tracing::info;
 
 use super::announced_limits;
 use super::background::BackgroundTasks;
 use super::example::StartExample;
+use super::override_parts::OverrideParts;
 use super::signals::hangup;
 use crate::decide::counting::CountingParts;
 use crate::decide::decider::Decider;
@@ -45,11 +47,12 @@ impl Rules {
         source: &str,
         dialect: Option<&'static Dialect>,
         counting: &CountingParts,
+        overrides: OverrideParts,
         background: &mut BackgroundTasks,
     ) -> anyhow::Result<Self> {
         match initial {
             InitialRules::Policies(initial) => {
-                Self::of_policies(initial, source, dialect, counting, background)
+                Self::of_policies(initial, source, dialect, counting, overrides, background)
             }
             InitialRules::Domains(initial) => Self::of_domains(initial, counting, background),
         }
@@ -60,16 +63,20 @@ impl Rules {
         source: &str,
         dialect: Option<&'static Dialect>,
         counting: &CountingParts,
+        overrides: OverrideParts,
         background: &mut BackgroundTasks,
     ) -> anyhow::Result<Self> {
-        let InitialPolicies { policies, file, warnings, other_store } = initial;
+        let InitialPolicies { policies, file, warnings, other_store, fit } = initial;
         let summary = announced_limits::rule(&policies, file.as_ref());
         let example = StartExample::of_policies(&policies, file.as_ref(), dialect);
+        let setup = overrides.setup(fit);
         let limiter = PolicyLimiter::new(counting.store.clone(), policies, source)
             .memory(counting.memory.clone())
             .when_full(counting.when_full)
-            .max_value_bytes(counting.max_attribute_bytes);
+            .max_value_bytes(counting.max_attribute_bytes)
+            .with_overrides(setup.empty_set());
         let limiter = Arc::new(limiter);
+        let overrides = Overrides::start(setup, Arc::clone(&limiter)).context("the overrides")?;
         let source = match file {
             None => {
                 let warnings = warnings.iter().map(|warning| {
@@ -89,8 +96,7 @@ impl Rules {
             }
         };
         let engine = DecisionEngine::new(limiter, counting.when_full, Arc::clone(&counting.metrics));
-        let (decider, overrides) =
-            (Arc::new(Decider::Policies(engine)), Arc::new(Overrides::without_place()));
+        let (decider, overrides) = (Arc::new(Decider::Policies(engine)), Arc::new(overrides));
         Ok(Self { decider, source, xds: None, overrides, summary, example })
     }
 

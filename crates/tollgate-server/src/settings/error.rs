@@ -12,6 +12,7 @@ use crate::access::address::{ListenAddress, SocketMode, SocketPath};
 use crate::args::{AnswerSystem, Flag, FlagWith, IMPORT_FOLDER};
 use crate::decide::hold_seal::HoldSecretError;
 use crate::observe::with_sources::WithSources;
+use crate::overrides::JournalError;
 use crate::store::StoreSetupError;
 use crate::store::fit::Misfit;
 use crate::tls::TlsFileError;
@@ -191,6 +192,25 @@ pub enum SettingsError {
         /// Its address.
         address: ListenAddress,
     },
+    /// A folder for overrides, which a shared store keeps itself.
+    #[error(
+        "`{}` is for counters in memory, and a store is configured: it keeps the overrides itself, so leave out the \
+         folder",
+        Flag("--state-dir")
+    )]
+    StateDirOfStore,
+    /// A folder for overrides that are turned off.
+    #[error("`{}` has no effect with `{}`: leave out one of them", Flag("--state-dir"), FlagWith("--max-overrides", &0))]
+    StateDirWithoutOverrides,
+    /// A number of overrides, but no place for any.
+    #[error(
+        "`{}` has no effect, because nothing keeps overrides: add `--state-dir FOLDER` or a shared store",
+        Flag("--max-overrides")
+    )]
+    NeedlessMaxOverrides,
+    /// The folder of the overrides cannot be used.
+    #[error("`{}`: {}", Flag("--state-dir"), .0)]
+    StateDir(#[from] JournalError),
     /// A share without `--on-store-failure local`.
     #[error("`{}` is only valid with `--on-store-failure local`", Flag("--local-share"))]
     NeedlessShare,

@@ -5,6 +5,7 @@ mod default_notes;
 mod error;
 pub(crate) mod flags;
 pub(crate) mod import;
+mod overrides;
 mod rules;
 
 use std::num::NonZeroU32;
@@ -19,6 +20,7 @@ pub(crate) use self::addresses::Addresses;
 pub(crate) use self::default_notes::DefaultNotes;
 pub use self::error::SettingsError;
 use self::import::{ImportError, other_spring_variables};
+pub(crate) use self::overrides::{OverrideSettings, OverridesKeeping};
 use self::rules::{ResolvedRules, from_files, from_flags, from_import};
 use crate::access::listener::{AllowedHosts, ListenerKind, TlsScope};
 use crate::access::principals::{Principal, PrincipalFile};
@@ -32,6 +34,7 @@ use crate::decide::hold_seal::HoldSeal;
 use crate::decide::policy_files::PolicyFiles;
 use crate::http::{CheckOptions, Dialect, ProxiesOverUnix};
 use crate::store::StoreSetup;
+use crate::store::fit::StoreFit;
 use crate::tls::{ServerTls, TlsFiles, TlsReading};
 use crate::xds::XdsSettings;
 
@@ -50,6 +53,7 @@ pub struct Settings {
     /// The shared store.
     pub(crate) store: Option<StoreSetup>,
     pub(crate) when_full: WhenFull,
+    pub(crate) overrides: OverrideSettings,
     /// Additional forms of requests.
     pub(crate) asking: CheckOptions,
     /// The other system whose metric names are exported as well.
@@ -120,6 +124,8 @@ pub(crate) struct InitialPolicies {
     pub(crate) warnings: Box<[Warning]>,
     /// Whether a flag overrides the store of the file.
     pub(crate) other_store: bool,
+    /// What the store can count.
+    pub(crate) fit: StoreFit,
 }
 
 impl Settings {
@@ -210,6 +216,12 @@ impl Settings {
             client_authorities: tls_client_ca,
             client_name: tls_client_name,
         });
+        let tls = files.map(ServerTls::load).transpose()?;
+        // After all other settings, because it locks the folder.
+        let overrides = match rules {
+            InitialRules::Policies(_) => OverrideSettings::new(&args.overrides, store.is_some())?,
+            InitialRules::Domains(_) => OverrideSettings::none(),
+        };
         Ok(Self {
             rules,
             source,
@@ -218,6 +230,7 @@ impl Settings {
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),
+            overrides,
             asking: CheckOptions {
                 dialect: dialect.map(Dialect::of),
                 hold_seal,
@@ -236,7 +249,7 @@ impl Settings {
             grpc: GrpcSettings::new(&args.grpc_args),
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             principals,
-            tls: files.map(ServerTls::load).transpose()?,
+            tls,
             tls_scope,
             secret_files,
             max_connections: args.max_connections.get(),
@@ -281,6 +294,9 @@ fn may_bring_limits(
     rules.come_over_xds() && are_known
 }
 
+/// Overrides replace limits of policies.
+const WITHOUT_OVERRIDES: &str = ", without overrides";
+
 /// Checks that no flag is about paths that use policies.
 fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
     if args.grpc_args.grpc_limit_headers {
@@ -295,6 +311,9 @@ fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
             args.trials_header,
             ", and their limits in shadow mode are not named in a header",
         ),
+        ("--state-dir", args.overrides.state_dir.is_some(), WITHOUT_OVERRIDES),
+        ("--recover", args.overrides.recover, WITHOUT_OVERRIDES),
+        ("--max-overrides", args.overrides.max_overrides.is_some(), WITHOUT_OVERRIDES),
     ];
     match flags.into_iter().find(|(_, is_set, _)| *is_set) {
         Some((flag, _, effect)) => Err(SettingsError::NeedlessForDomains { flag, effect }),

@@ -43,7 +43,9 @@ pub(super) fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved
     let other_store = file_store.is_some() && args.store.is_some();
     let (source, warnings) = (file.name().into(), file.warnings(&config));
     let policies = config.into_policies();
-    let rules = InitialRules::Policies(InitialPolicies { policies, file: Some(file), warnings, other_store });
+    let fit = file.fit().clone();
+    let rules =
+        InitialRules::Policies(InitialPolicies { policies, file: Some(file), warnings, other_store, fit });
     let (notes, key_files) = Default::default();
     Ok(ResolvedRules { rules, source, notes, store, dialect: None, key_files })
 }
@@ -63,9 +65,12 @@ pub(super) fn from_flags(args: &ServeArgs) -> Result<ResolvedRules, SettingsErro
     }
     let store = args.store.as_ref().map(|url| StoreSetup::new(url, layout, &args.store_args));
     let store = store.transpose()?;
-    let store = store.map(|store| fitting(store, &policies, args)).transpose()?;
+    let (store, fit) = match store.map(|store| fitting(store, &policies, args)).transpose()? {
+        Some((store, fit)) => (Some(store), fit),
+        None => (None, StoreFit::of_memory()),
+    };
     let warnings = joined_values::warnings(&policies, layout);
-    let rules = InitialRules::without_file(policies, warnings);
+    let rules = InitialRules::without_file(policies, warnings, fit);
     let (notes, key_files) = Default::default();
     Ok(ResolvedRules { rules, source: flags::SOURCE.into(), notes, store, dialect: None, key_files })
 }
@@ -96,9 +101,9 @@ pub(super) fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsErr
     {
         return Err(SettingsError::OtherAnswers { asked, imported });
     }
-    let store = fitting(store, &imported.policies, args)?;
+    let (store, fit) = fitting(store, &imported.policies, args)?;
     let warnings = joined_values::warnings(&imported.policies, store.layout.as_ref());
-    let rules = InitialRules::without_file(imported.policies, warnings);
+    let rules = InitialRules::without_file(imported.policies, warnings, fit);
     let (source, notes) = (imported.source, imported.notes);
     let (dialect, key_files) = (imported.dialect, Vec::new());
     Ok(ResolvedRules { rules, source, notes, store: Some(store), dialect, key_files })
@@ -176,13 +181,17 @@ fn with_imported(args: &StoreArgs, tls: ImportedStoreTls) -> StoreArgs {
     args
 }
 
-/// Returns the store if it can count all policies.
-fn fitting(store: StoreSetup, policies: &Policies, args: &ServeArgs) -> Result<StoreSetup, SettingsError> {
+/// Returns the store if it can count all policies, and what it can count.
+fn fitting(
+    store: StoreSetup,
+    policies: &Policies,
+    args: &ServeArgs,
+) -> Result<(StoreSetup, StoreFit), SettingsError> {
     let flags = StoreFlags::new(Some(&store.url), &args.store_args.keys, &args.cluster);
     let across_slots = flags.across_slots(None);
     let fit = StoreFit::new(store.layout.as_ref(), store.url.is_cluster(), across_slots, &store.prefix);
     fit.check(policies)?;
-    Ok(store.across_slots(across_slots))
+    Ok((store.across_slots(across_slots), fit))
 }
 
 /// Returns the flags' setting for outages of the store, if any.
@@ -198,7 +207,7 @@ fn on_store_failure(args: &ServeArgs) -> Result<Option<OnStoreFailure>, Settings
 }
 
 impl InitialRules {
-    const fn without_file(policies: Policies, warnings: Box<[Warning]>) -> Self {
-        Self::Policies(InitialPolicies { policies, file: None, warnings, other_store: false })
+    const fn without_file(policies: Policies, warnings: Box<[Warning]>, fit: StoreFit) -> Self {
+        Self::Policies(InitialPolicies { policies, file: None, warnings, other_store: false, fit })
     }
 }

@@ -23,7 +23,7 @@ pub struct Misfit {
 }
 
 #[derive(Debug, Clone, Error)]
-enum MisfitReason {
+pub(super) enum MisfitReason {
     #[error("{quota}: {error}")]
     Quota { quota: Quota, error: LayoutError },
     #[error("its key has {}, but the key layout `{layout}` names {named}", counted(*.values))]
@@ -63,6 +63,16 @@ enum MisfitReason {
         "it limits units in flight, and the key layout `{layout}`, which is another system's, has no holds"
     )]
     InFlight { layout: KeyLayout },
+    #[error(
+        "{quota} and {other} of the policy itself may share a counter, because the key layout `{layout}` does not contain \
+         {{windows}}: an override can have the windows of its policy"
+    )]
+    SharedWithOwn { layout: KeyLayout, quota: Quota, other: Quota },
+    #[error(
+        "{quota} may share a log with that of another override, because the key layout `{layout}` has one for each \
+         user: use the length of a log of the policies"
+    )]
+    NewLog { layout: KeyLayout, quota: Quota },
 }
 
 /// The properties of a store that decide which policies it can count.
@@ -127,6 +137,11 @@ impl StoreFit {
         Self { layout: layout.cloned(), together }
     }
 
+    /// Memory counts everything.
+    pub(crate) const fn of_memory() -> Self {
+        Self { layout: None, together: Together::All }
+    }
+
     /// Combines the file and the flags. Also returns the problems of the file with this store.
     pub(crate) fn of_file(config: &Config, flags: &StoreFlags<'_>) -> (Self, Vec<Problem>) {
         let store = config.store();
@@ -152,6 +167,11 @@ impl StoreFit {
     /// Returns how keys are written, if not in Tollgate's own layout.
     pub(crate) const fn layout(&self) -> Option<&KeyLayout> {
         self.layout.as_ref()
+    }
+
+    /// Returns whether one step can have several counters of one key.
+    pub(super) fn counts_several(&self) -> bool {
+        self.together != Together::One
     }
 
     /// Returns a problem if the file has a prefix that no key would use.
@@ -285,6 +305,11 @@ fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<MisfitReason> {
     if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
         return Some(MisfitReason::Quota { quota: quota.clone(), error });
     }
+    unwritable_key(layout, policy)
+}
+
+/// Returns the reason if the layout cannot express the key of a policy.
+pub(super) fn unwritable_key(layout: &KeyLayout, policy: &Policy) -> Option<MisfitReason> {
     let needed = layout.values()?;
     match values(policy.identity()) {
         Some(values) if values == needed => None,
@@ -331,17 +356,17 @@ fn shared_with_policy<'a>(
 }
 
 /// Returns the lists of quotas that decide; one of them is charged at a time.
-fn enforced(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
+pub(super) fn enforced(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
     policy.overrides().iter().flat_map(FileOverride::quotas).chain([policy.quotas()])
 }
 
 /// Returns the lists of quotas on trial.
-fn candidates(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
+pub(super) fn candidates(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
     policy.overrides().iter().flat_map(FileOverride::candidates).chain([policy.candidates()])
 }
 
 /// Returns all pairs of quotas that are charged together.
-fn pairs(quotas: &[PolicyQuota]) -> impl Iterator<Item = (&PolicyQuota, &PolicyQuota)> {
+pub(super) fn pairs(quotas: &[PolicyQuota]) -> impl Iterator<Item = (&PolicyQuota, &PolicyQuota)> {
     let others = |(place, one)| quotas.iter().skip(place + 1).map(move |other| (one, other));
     quotas.iter().enumerate().flat_map(others)
 }

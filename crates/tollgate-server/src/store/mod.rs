@@ -13,6 +13,7 @@ pub(crate) mod fit;
 pub(crate) mod joined_values;
 mod metered;
 mod outage_log;
+mod override_fit;
 pub(crate) mod readiness;
 mod setup;
 mod state;

@@ -7,7 +7,7 @@ mod hold_outages;
 mod holds;
 mod kinds;
 mod outages;
-mod overrides;
+mod override_sets;
 mod trials;
 mod versions;
 
