@@ -369,7 +369,6 @@ impl<'a> MatchedPolicies<'a> {
     }
 
     /// Returns the earliest end of the overrides whose limits apply, on trial too.
-    #[expect(dead_code, reason = "no limiter has overrides yet")]
     pub(crate) fn end(&self) -> Option<Timestamp> {
         let by_override = self.entries.iter().filter_map(|entry| entry.by_override);
         by_override.filter(|found| found.limits().is_some()).filter_map(ByOverride::until).min()
@@ -550,7 +549,6 @@ impl Entry<'_> {
     }
 
     /// Returns the limits of the policy that an override replaces, if one does.
-    #[expect(dead_code, reason = "no limiter has overrides yet")]
     pub(crate) fn replaced(&self) -> Option<(&[PolicyQuota], Option<&PolicyInFlight>)> {
         self.by_override.map(|_| (self.listed_quotas(), self.listed_in_flight()))
     }

@@ -241,7 +241,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let counted = counted.map(|((asked, matched), states)| {
             let charged = ChargedQuotas::of(matched.as_ref().map_err(CheckError::clone)?);
             let values = states?.into_iter().map(Some).collect();
-            Ok(QuotaChanges { set: Arc::clone(&asked.set), charged, values, forgotten: Vec::new() })
+            let (set, others, forgotten) = (Arc::clone(&asked.set), Vec::new(), Vec::new());
+            Ok(QuotaChanges { set, charged, values, others, forgotten })
         });
         counted.collect()
     }

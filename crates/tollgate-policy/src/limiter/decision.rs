@@ -1,18 +1,20 @@
 //! The decision of a policy limiter, with the policies behind it.
 
-use std::iter::repeat_n;
+use std::iter::{repeat, repeat_n};
 use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::{
-    InFlightState, Key, PolicyQuota, QuotaState, QuotaStates, Reason, Source, StoreError, Verdict,
+    InFlightState, Key, PolicyQuota, QuotaState, QuotaStates, Reason, Source, StoreError, Timestamp, Verdict,
 };
 
 use super::PolicySet;
+use super::applied_override::{AppliedOverride, OverriddenPolicy};
 use super::charge_result::ChargeResult;
 use super::in_flight::{InFlightRecord, InFlightResult, InFlightStanding};
 use super::trials::Trials;
+use crate::file_overrides::ListPlace;
 use crate::matched::{AppliedList, Entry};
 use crate::{
     HeaderFormat, HeaderFormats, KeyFault, MatchedPolicies, NoKey, Outcome, OverridesVersion, Policy,
@@ -45,6 +47,13 @@ pub enum Ground<'a> {
     Exempt(&'a Policy),
     /// The policy denies matching requests.
     Denied(&'a Policy),
+    /// An override denies the request: until its end, every request that it is for.
+    DeniedByOverride {
+        /// The policy that the override belongs to.
+        policy: &'a Policy,
+        /// The time from which on it does not, by the store's clock; `None` if the override has no end.
+        until: Option<Timestamp>,
+    },
     /// The request lacks the key of the policy, which denies such requests.
     MissingKey {
         /// The policy.
@@ -65,8 +74,11 @@ pub struct QuotaStanding<'a> {
     /// policy for outages decided, the state has another limit.
     pub quota: &'a PolicyQuota,
     /// The same quota as the [policies](PolicyDecision::policies) have it: there it is one of [`Policy::quotas`], or of
-    /// an [override](crate::FileOverride::quotas).
+    /// an override in the [file](crate::FileOverride::quotas). A quota by an override that is not in the file is the
+    /// same as it was charged.
     pub declared: &'a PolicyQuota,
+    /// The override that the quota belongs to, if it is not from the policies.
+    pub by_override: Option<AppliedOverride>,
     /// Where it stands.
     pub state: &'a QuotaState,
 }
@@ -130,6 +142,7 @@ pub(super) enum Basis {
     Charged(ChargeResult, ChargedQuotas),
     Exempt(u32),
     Denied(u32),
+    DeniedByOverride(u32, Option<Timestamp>),
     MissingKey(u32, Box<str>, KeyFault),
     Unmatched,
 }
@@ -148,10 +161,17 @@ pub(super) struct ChargedQuotas {
 /// A quota of a policy, with a limit of its own.
 #[derive(Debug, Clone)]
 struct LimitedQuota {
-    applied: AppliedList,
-    /// Its place in the list.
-    place: u32,
+    policy: u32,
+    origin: QuotaOrigin,
     quota: PolicyQuota,
+}
+
+/// What a quota is from.
+#[derive(Debug, Clone, Copy)]
+enum QuotaOrigin {
+    /// A list of the policy, where it has this place.
+    List(ListPlace, u32),
+    Override(AppliedOverride),
 }
 
 /// A policy's quotas that were charged for one key.
@@ -163,13 +183,16 @@ pub(super) struct ChargedEntry {
     pub(super) key: Key<'static>,
     /// The cost that the caller gave; `None` if the policy or an attribute sets it.
     pub(super) asked: Option<u32>,
+    /// The override that the quotas belong to, or that lifts all limits.
+    by_override: Option<AppliedOverride>,
 }
 
 impl From<&Entry<'_>> for ChargedEntry {
     fn from(entry: &Entry<'_>) -> Self {
         let asked = entry.is_cost_asked.then_some(entry.cost);
         let quotas = entry.quotas().len();
-        Self { applied: entry.applied, quotas, key: entry.key.clone().into_owned(), asked }
+        let by_override = entry.by_override.map(AppliedOverride::from);
+        Self { applied: entry.applied, quotas, key: entry.key.clone().into_owned(), asked, by_override }
     }
 }
 
@@ -177,11 +200,13 @@ impl ChargedQuotas {
     pub(super) fn of(matched: &MatchedPolicies<'_>) -> Self {
         let is_limited = matched.deciding().any(Entry::is_limited);
         let limited = |entry: &Entry<'_>| {
-            let quotas = entry.places().zip(entry.quotas()).map(|((list, place), quota)| LimitedQuota {
-                applied: AppliedList { list, ..entry.applied },
-                place,
-                quota: quota.clone(),
-            });
+            let listed = entry.places().map(|(list, place)| QuotaOrigin::List(list, place));
+            let by_override = entry.by_override.map(AppliedOverride::from);
+            let overriding = by_override.into_iter().flat_map(|by| repeat(QuotaOrigin::Override(by)));
+            // Places are not known of an override's quotas.
+            let origins = overriding.chain(listed).zip(entry.quotas());
+            let policy = entry.applied.policy;
+            let quotas = origins.map(|(origin, quota)| LimitedQuota { policy, origin, quota: quota.clone() });
             quotas.collect::<SmallVec<[LimitedQuota; 2]>>()
         };
         let quotas = || matched.deciding().flat_map(limited).collect();
@@ -210,7 +235,8 @@ impl Basis {
                 Self::Charged(result, charged)
             }
             Outcome::Exempt(policy) => Self::Exempt(policy.place),
-            Outcome::Deny(policy) | Outcome::DenyOverride { policy, .. } => Self::Denied(policy.place),
+            Outcome::Deny(policy) => Self::Denied(policy.place),
+            Outcome::DenyOverride { policy, until } => Self::DeniedByOverride(policy.place, *until),
             Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } } => {
                 Self::MissingKey(policy.place, (*attribute).into(), *fault)
             }
@@ -261,7 +287,9 @@ impl PolicyDecision {
                 _ => Verdict::Denied,
             },
             Basis::Exempt(_) => Verdict::Allowed,
-            Basis::Denied(_) | Basis::MissingKey(..) | Basis::Unmatched => Verdict::Denied,
+            Basis::Denied(_) | Basis::DeniedByOverride(..) | Basis::MissingKey(..) | Basis::Unmatched => {
+                Verdict::Denied
+            }
         }
     }
 
@@ -278,6 +306,8 @@ impl PolicyDecision {
             Basis::Unmatched => Ground::Unmatched,
             Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
             Basis::Denied(number) => policy(number).map_or(Ground::Unmatched, Ground::Denied),
+            Basis::DeniedByOverride(number, until) => policy(number)
+                .map_or(Ground::Unmatched, |policy| Ground::DeniedByOverride { policy, until: *until }),
             Basis::MissingKey(number, attribute, fault) => {
                 policy(number).map_or(Ground::Unlimited, |policy| {
                     let choices = policy.identity().choices(*fault);
@@ -361,7 +391,8 @@ impl PolicyDecision {
 
     fn standing<'a>(&'a self, record: &'a InFlightRecord) -> Option<InFlightStanding<'a>> {
         let policy = self.set.policies().policy(record.policy)?;
-        Some(InFlightStanding { policy, in_flight: &record.in_flight, state: &record.state })
+        let InFlightRecord { in_flight, by_override, state, .. } = record;
+        Some(InFlightStanding { policy, in_flight, by_override: *by_override, state })
     }
 
     /// Returns the policy that decided: the one whose quota or limit in flight decided, or that exempted or denied the request. `None` if
@@ -383,7 +414,7 @@ impl PolicyDecision {
         self.set.version()
     }
 
-    /// Returns the version of the overrides under which it was made; `None` if they have none, or if it was made under
+    /// Returns the version of the overrides under which it was made; `None` if there are none, or if it was made under
     /// the limits of a caller.
     #[must_use]
     pub fn overrides_version(&self) -> Option<OverridesVersion> {
@@ -400,9 +431,11 @@ impl PolicyDecision {
             // Not `zip`: it would ask the nested iterators for each quota, which is slower than letting them drive the
             // loop.
             let mut states = states.iter();
-            self.set.quotas(charged).map_while(move |(policy, declared, quota)| {
-                Some(QuotaStanding { policy, quota, declared, state: states.next()? })
-            })
+            self.set.quotas(charged).map_while(
+                move |ChargedQuota { policy, declared, quota, by_override }| {
+                    Some(QuotaStanding { policy, quota, declared, by_override, state: states.next()? })
+                },
+            )
         })
     }
 
@@ -437,15 +470,40 @@ impl PolicyDecision {
     pub fn is_unmatched(&self) -> bool {
         match &self.basis {
             Basis::Charged(_, charged) => !charged.is_any,
-            Basis::Exempt(_) | Basis::Denied(_) | Basis::MissingKey(..) => false,
+            Basis::Exempt(_) | Basis::Denied(_) | Basis::DeniedByOverride(..) | Basis::MissingKey(..) => {
+                false
+            }
             Basis::Unmatched => true,
         }
     }
 
-    /// Returns the HTTP status if it is a denial: that of the policy that decided; 403 if none matches.
+    /// Returns the HTTP status if it is a denial: that of the policy that decided; 403 if none matches, or if an override
+    /// denied the request.
     #[must_use]
     pub fn deny_status(&self) -> u16 {
-        self.policy().map_or(403, Policy::deny_status)
+        match self.basis {
+            Basis::DeniedByOverride(..) => 403,
+            _ => self.policy().map_or(403, Policy::deny_status),
+        }
+    }
+
+    /// Returns each policy whose limits an override replaced, or for which an override denied the request. A policy in
+    /// shadow mode is not among them.
+    pub fn applied_overrides(&self) -> impl Iterator<Item = OverriddenPolicy<'_>> {
+        let (entries, denied) = match &self.basis {
+            Basis::Charged(_, charged) => (&*charged.entries, None),
+            Basis::DeniedByOverride(number, until) => {
+                (&[][..], Some((*number, AppliedOverride { until: *until })))
+            }
+            _ => (&[][..], None),
+        };
+        let charged = entries
+            .iter()
+            .filter_map(|entry: &ChargedEntry| Some((entry.applied.policy, entry.by_override?)));
+        denied.into_iter().chain(charged).filter_map(|(policy, by_override)| {
+            let policy = self.set.policies().policy(policy)?;
+            Some(OverriddenPolicy { policy, by_override })
+        })
     }
 
     /// Returns the charged quotas' keys and costs, with the quotas' states.
@@ -472,27 +530,45 @@ impl PolicyDecision {
                     is_here.then_some(applied.policy)
                 })
             }
-            Basis::Exempt(number) | Basis::Denied(number) | Basis::MissingKey(number, ..) => Some(*number),
+            Basis::Exempt(number)
+            | Basis::Denied(number)
+            | Basis::DeniedByOverride(number, _)
+            | Basis::MissingKey(number, ..) => Some(*number),
             Basis::Unmatched => None,
         }
     }
 }
 
+/// A quota that was charged, with its policy.
+pub(super) struct ChargedQuota<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) declared: &'a PolicyQuota,
+    pub(super) quota: &'a PolicyQuota,
+    pub(super) by_override: Option<AppliedOverride>,
+}
+
 impl PolicySet {
     /// The quotas as they are declared and as they were charged.
-    pub(super) fn quotas<'a>(
-        &'a self,
-        charged: &'a ChargedQuotas,
-    ) -> impl Iterator<Item = (&'a Policy, &'a PolicyQuota, &'a PolicyQuota)> {
+    pub(super) fn quotas<'a>(&'a self, charged: &'a ChargedQuotas) -> impl Iterator<Item = ChargedQuota<'a>> {
         let limited = charged.limited.iter().flatten();
-        let limited = limited.filter_map(|LimitedQuota { applied, place, quota }| {
-            let declared = self.list(*applied).get(*place as usize)?;
-            Some((self.policies().policy(applied.policy)?, declared, quota))
+        let limited = limited.filter_map(|LimitedQuota { policy, origin, quota }| {
+            let (declared, by_override) = match *origin {
+                QuotaOrigin::List(list, place) => {
+                    let applied = AppliedList { policy: *policy, list };
+                    (self.list(applied).get(place as usize)?, None)
+                }
+                QuotaOrigin::Override(by_override) => (quota, Some(by_override)),
+            };
+            let policy = self.policies().policy(*policy)?;
+            Some(ChargedQuota { policy, declared, quota, by_override })
         });
         let lists = if charged.limited.is_none() { charged.entries.as_slice() } else { &[] };
         let quotas = lists.iter().flat_map(|ChargedEntry { applied, .. }| {
             let policy = self.policies().policy(applied.policy);
-            let quotas = |policy| self.list(*applied).iter().map(move |quota| (policy, quota, quota));
+            let quotas = |policy| {
+                let quotas = self.list(*applied).iter();
+                quotas.map(move |quota| ChargedQuota { policy, declared: quota, quota, by_override: None })
+            };
             policy.into_iter().flat_map(quotas)
         });
         limited.chain(quotas)

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use tollgate::{AnswerError, Clock, Step, StepDeadline, Store};
+use tollgate::{AnswerError, Clock, Step, StepDeadline, Store, StoreError};
 
 use super::charge_result::ChargeResult;
-use super::{Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, PolicySet, nothing, of_trials};
+use super::match_time::MatchTime;
+use super::{
+    Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, PolicySet, nothing, of_later_steps,
+};
 use crate::{Attributes, Policy};
 
 /// One of many checks.
@@ -20,6 +23,50 @@ impl AskedCheck<'_, '_> {
     #[must_use]
     pub fn under(self, limits: Option<Policy>) -> Self {
         Self { limits, ..self }
+    }
+}
+
+/// A request with its policies.
+pub(super) type RequestUnder<'a, 'b> = (Arc<PolicySet>, &'a Attributes<'b>, u32);
+
+/// One of many checks while it is made.
+struct EachCheck<'a, 'b> {
+    request: &'a RequestUnder<'a, 'b>,
+    time: MatchTime,
+    /// `None` until it is matched, and if it cannot be.
+    matching: Option<Matching<'a>>,
+    /// `None` until it is decided.
+    result: Option<Result<ChargeResult, CheckError>>,
+}
+
+impl<'a, 'b> EachCheck<'a, 'b> {
+    const fn new(request: &'a RequestUnder<'a, 'b>) -> Self {
+        Self { request, time: MatchTime::FIRST, matching: None, result: None }
+    }
+
+    /// Matches the request for its time, unless it is decided.
+    fn match_again<S: Store, C: Clock>(&mut self, limiter: &PolicyLimiter<S, C>) {
+        if self.result.is_some() {
+            return;
+        }
+        let (set, attributes, cost) = self.request;
+        let matching = limiter.matching_at(self.time, set, *attributes, *cost);
+        match matching.map_err(CheckError::from).and_then(Matching::without_hold) {
+            Ok(matching) => self.matching = Some(matching),
+            Err(error) => (self.matching, self.result) = (None, Some(Err(error))),
+        }
+    }
+
+    /// Returns what is still to be charged.
+    fn charges(&self) -> Charges<'_> {
+        match (&self.matching, &self.result) {
+            (Some(matching), None) => matching.charges(),
+            _ => Charges::new(),
+        }
+    }
+
+    fn decided(&self) -> Option<&ChargeResult> {
+        self.result.as_ref()?.as_ref().ok()
     }
 }
 
@@ -56,52 +103,62 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
     ) -> Vec<Result<PolicyDecision, CheckError>> {
         let asked = self.asked(requests);
-        let matchings = asked.iter().map(|(set, attributes, cost)| {
-            self.matching(set, *attributes, *cost).map_err(CheckError::from).and_then(Matching::without_hold)
-        });
-        let matchings: Vec<Result<Matching<'_>, CheckError>> = matchings.collect();
-        let charges: Vec<Charges<'_>> = matchings
-            .iter()
-            .map(|matching| match matching {
-                Ok(matching) => matching.charges(),
-                Err(_) => Charges::new(),
-            })
-            .collect();
-        let steps = charges.iter().filter(|charges| !charges.is_empty());
-        let steps: Vec<Step<'_>> = steps.map(|charges| Step::Charge(charges)).collect();
-        let counted = match steps.as_slice() {
-            [] => Vec::new(),
-            steps => self.store.step_each_until(steps, deadline).await,
-        };
-        let mut counted = counted.into_iter();
-        let results = matchings.iter().zip(&charges).map(|(matching, charges)| {
-            let matching = matching.as_ref().map_err(CheckError::clone)?;
-            let counted = match charges.as_slice() {
-                [] => Ok(nothing()),
-                _ => counted.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())),
+        let mut deadline = deadline;
+        let mut checks: Vec<EachCheck<'_, '_>> = asked.iter().map(EachCheck::new).collect();
+        // Usually once. The checks for which an override has ended are made again.
+        while checks.iter().any(|check| check.result.is_none()) {
+            checks.iter_mut().for_each(|check| check.match_again(self));
+            let charges: Vec<Charges<'_>> = checks.iter().map(EachCheck::charges).collect();
+            let steps = checks.iter().zip(&charges).filter(|(_, charges)| !charges.is_empty());
+            let steps =
+                steps.filter_map(|(check, charges)| Some(check.matching.as_ref()?.first_end().step(charges)));
+            let steps: Vec<Step<'_>> = steps.collect();
+            let counted = match steps.as_slice() {
+                [] => Vec::new(),
+                steps => self.store.step_each_until(steps, deadline).await,
             };
-            Ok((matching, self.result(matching, charges, counted)?))
-        });
-        let results: Vec<Result<_, CheckError>> = results.collect();
+            deadline = of_later_steps(deadline, steps.len());
+            let mut counted = counted.into_iter();
+            let results = checks.iter().zip(&charges).map(|(check, charges)| {
+                let matching = check.matching.as_ref().filter(|_| check.result.is_none())?;
+                let counted = match charges.as_slice() {
+                    [] => Ok(nothing()),
+                    _ => counted.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())),
+                };
+                Some(match matching.first_end().passed(&counted).and_then(|now| check.time.again(now)) {
+                    Some(later) => Err(later),
+                    None => Ok(self.result(matching, charges, counted)),
+                })
+            });
+            let results: Vec<Option<Result<_, MatchTime>>> = results.collect();
+            drop(charges);
+            for (check, result) in checks.iter_mut().zip(results) {
+                match result {
+                    Some(Ok(result)) => check.result = Some(result),
+                    Some(Err(later)) => check.time = later,
+                    None => {}
+                }
+            }
+        }
 
-        let decided = results.iter().flatten();
         let decided: Vec<(&Matching<'_>, &ChargeResult)> =
-            decided.map(|(matching, result)| (*matching, result)).collect();
-        let trials =
-            self.try_out(&decided, of_trials(deadline, charges.iter().map(|it| it.len()).sum())).await;
+            checks.iter().filter_map(|check| Some((check.matching.as_ref()?, check.decided()?))).collect();
+        let trials = self.try_out(&decided, deadline).await;
         let mut trials = trials.into_iter();
-        let decision = |result: Result<(&Matching<'_>, _), _>| {
-            let (matching, result) = result?;
+        let decision = |EachCheck { matching, result, .. }: EachCheck<'_, '_>| {
+            let nonsense = || CheckError::from(StoreError::from(AnswerError::Nonsense));
+            let result = result.ok_or_else(nonsense)??;
+            let matching = matching.ok_or_else(nonsense)?;
             Ok(matching.decision(result, trials.next().unwrap_or_default()))
         };
-        results.into_iter().map(decision).collect()
+        checks.into_iter().map(decision).collect()
     }
 
     /// Returns requests, each with its policies: those that are live now, or its own limits.
     pub(super) fn asked<'a, 'b: 'a>(
         &self,
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
-    ) -> Vec<(Arc<PolicySet>, &'a Attributes<'b>, u32)> {
+    ) -> Vec<RequestUnder<'a, 'b>> {
         let live = self.live();
         let set = |limits| match limits {
             None => Arc::clone(&live),

@@ -2,6 +2,7 @@
 
 use tollgate::{HoldPlace, InFlightState, PolicyInFlight, QuotaStates, Reason, Source};
 
+use super::AppliedOverride;
 use crate::Policy;
 
 /// The state of one limit in flight after a decision.
@@ -11,6 +12,8 @@ pub struct InFlightStanding<'a> {
     pub policy: &'a Policy,
     /// The limit. While the store cannot answer, the state may have another one.
     pub in_flight: &'a PolicyInFlight,
+    /// The override that the limit belongs to, if it is not from the policies.
+    pub by_override: Option<AppliedOverride>,
     /// Where it stands.
     pub state: &'a InFlightState,
 }
@@ -20,6 +23,7 @@ pub struct InFlightStanding<'a> {
 pub(super) struct InFlightRecord {
     pub(super) policy: u32,
     pub(super) in_flight: PolicyInFlight,
+    pub(super) by_override: Option<AppliedOverride>,
     pub(super) state: InFlightState,
 }
 

@@ -4,6 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
     Charge, Clock, Mark, PolicyQuota, Quota, QuotaKind, QuotaState, Step, StepDeadline, Store, StoreError,
@@ -11,7 +12,7 @@ use tollgate::{
 };
 
 use super::decision::ChargedQuotas;
-use super::quota_changes::{QuotaChanges, next};
+use super::quota_changes::{OtherQuota, QuotaChanges, next};
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
 use crate::matched::NeededValues;
 use crate::{Attributes, MatchedPolicies};
@@ -192,9 +193,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             return Err(RefundError::UnknownVersion { version, live: set.version() });
         }
         let matched = self.matched(&set, attributes, cost, NeededValues::Cost)?;
-        let charges: Charges<'_> = matched.enforced().collect();
+        let reached = reached(&set, &matched, marked);
+        let charges: Charges<'_> = reached.iter().map(|(_, charge)| *charge).collect();
         let marks = marks(&charges, marked)?;
-        expect_same_key(&set, &matched, version, &marks, marked)?;
+        expect_same_key(&set, &reached, version, &marks, marked)?;
         self.expect_past(deadline, &charges, &marks, marked).await?;
         let steps = charges.iter().zip(&marks);
         let steps = steps.map(|(charge, mark)| mark.map(|mark| Step::Refund { charge: *charge, mark }));
@@ -203,9 +205,20 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             let quota = charge.counter().quota().quota();
             Some(QuotaRefund::of(quota, mark?, &state?))
         });
-        let values = values.collect();
-        let (charged, forgotten) = (ChargedQuotas::of(&matched), Vec::new());
-        Ok(QuotaChanges { charged, values, forgotten, set: Arc::clone(&set) })
+        let mut values: Vec<Option<QuotaRefund>> = values.collect();
+        let others = values.split_off(matched.enforced().count());
+        let behind = reached.iter().skip(values.len());
+        let others = behind.zip(others).filter_map(|((policy, charge), value)| {
+            Some(OtherQuota { policy: *policy, quota: charge.counter().quota().clone(), value: value? })
+        });
+        let (others, forgotten) = (others.collect(), Vec::new());
+        Ok(QuotaChanges {
+            charged: ChargedQuotas::of(&matched),
+            values,
+            others,
+            forgotten,
+            set: Arc::clone(&set),
+        })
     }
 
     /// Fails if a mark is later than now, by the clock of its counter: a shared store may be ahead of this process, and
@@ -244,6 +257,31 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 }
 
+/// A charge that a refund reaches, with the place of its policy.
+type ReachedCharge<'a> = (u32, Charge<'a>);
+
+/// Returns the charges that a refund reaches: those of quotas that apply, then those that an override replaces, then
+/// those that are named, if an override may have given them.
+fn reached<'a>(
+    set: &PolicySet,
+    matched: &'a MatchedPolicies<'_>,
+    marked: &'a [MarkedCharge],
+) -> SmallVec<[ReachedCharge<'a>; 4]> {
+    let mut reached: SmallVec<[ReachedCharge<'a>; 4]> = matched.enforced_with_places().collect();
+    reached.extend(matched.replaced());
+    // An override that has ended, or was deleted, leaves nothing but the counters that it has had.
+    if set.overrides().version().is_some() {
+        for MarkedCharge { quota, .. } in marked {
+            let is_reached = reached.iter().any(|(_, it)| it.counter().quota().shares_counters_with(quota));
+            let mut entries = matched.deciding().filter(|entry| entry.policy.name() == quota.policy());
+            if let Some(entry) = entries.next().filter(|_| !is_reached) {
+                reached.push((entry.applied.policy, Charge::new(quota, &entry.key, entry.cost)));
+            }
+        }
+    }
+    reached
+}
+
 /// Returns for each charge its mark, if it is named.
 fn marks(charges: &[Charge<'_>], marked: &[MarkedCharge]) -> Result<Vec<Option<Mark>>, RefundError> {
     let mut marks = vec![None; charges.len()];
@@ -273,21 +311,20 @@ fn marks(charges: &[Charge<'_>], marked: &[MarkedCharge]) -> Result<Vec<Option<M
 /// Fails if the policy of a named charge may have had another key in this version.
 fn expect_same_key(
     set: &PolicySet,
-    matched: &MatchedPolicies<'_>,
+    reached: &[ReachedCharge<'_>],
     version: u64,
     marks: &[Option<Mark>],
     marked: &[MarkedCharge],
 ) -> Result<(), RefundError> {
-    let charged = matched.deciding().flat_map(|entry| entry.quotas().iter().map(move |it| (entry, it)));
-    let mut named = charged.zip(marks).filter(|(_, mark)| mark.is_some());
-    let other = named.find_map(|((entry, quota), _)| {
-        let since = set.key_since(entry.applied.policy);
-        (version < since).then_some((entry, quota, since))
+    let mut named = reached.iter().zip(marks).filter(|(_, mark)| mark.is_some());
+    let other = named.find_map(|((policy, charge), _)| {
+        let since = set.key_since(*policy);
+        (version < since).then_some((charge.counter().quota(), since))
     });
     match other {
         None => Ok(()),
-        Some((entry, quota, since)) => {
-            let (index, policy) = (place(marked, quota), entry.policy.name().into());
+        Some((quota, since)) => {
+            let (index, policy) = (place(marked, quota), quota.policy().into());
             Err(RefundError::CountsOthers { index, policy, version, since })
         }
     }

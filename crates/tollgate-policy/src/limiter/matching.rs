@@ -1,11 +1,13 @@
 //! What applies to a request: its charges, and the decision by their result.
 
+use std::slice;
 use std::sync::Arc;
 
-use tollgate::{Charge, InFlightCharge, StoreError};
+use tollgate::{Charge, InFlightCharge, StoreError, Timestamp};
 
 use super::charge_result::ChargeResult;
 use super::decision::Basis;
+use super::match_time::FirstEnd;
 use super::trials::Trials;
 use super::{Charges, CheckError, PolicyDecision, PolicySet};
 use crate::{MatchedPolicies, Outcome};
@@ -42,6 +44,18 @@ impl<'a> Matching<'a> {
     #[inline]
     pub(super) fn charges(&self) -> Charges<'_> {
         self.counting().map_or_else(Charges::new, |matched| matched.enforced().collect())
+    }
+
+    /// Returns the first end of the overrides that give limits to the request, if one has an end.
+    #[inline]
+    pub(super) fn end(&self) -> Option<Timestamp> {
+        self.counting()?.end()
+    }
+
+    /// Returns the same, to decide by it.
+    #[inline]
+    pub(super) fn first_end(&self) -> FirstEnd<'_> {
+        FirstEnd::of(slice::from_ref(self))
     }
 
     /// Returns the units in flight that a hold of so many takes together with the charges.

@@ -13,6 +13,7 @@
 //! in `matching`: every check charges and decides by it. `each` checks many requests, `together` decides on several as
 //! one.
 
+mod applied_override;
 mod charge_result;
 mod check_receipt;
 mod configuration;
@@ -22,9 +23,11 @@ mod each;
 mod holds;
 mod in_flight;
 mod marked_refund;
+mod match_time;
 mod matching;
 mod policy_set;
 mod quota_changes;
+mod replaced;
 mod tally;
 mod together;
 mod trials;
@@ -38,9 +41,10 @@ use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
     Answer, Charge, Clock, FallbackStore, MemoryStore, OnStoreFailure, PolicyInFlight, PolicyQuota,
-    QuotaStates, Step, StepDeadline, Store, StoreError, SystemClock,
+    QuotaStates, Step, StepDeadline, Store, StoreError, SystemClock, Timestamp,
 };
 
+pub use self::applied_override::{AppliedOverride, OverriddenPolicy};
 pub use self::counts::{AskedCount, BlockError, CountOperation, CountState, CountTerms};
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::each::AskedCheck;
@@ -55,6 +59,7 @@ pub use self::quota_changes::{ForgottenUnits, PolicyLimit, QuotaChanges};
 pub use self::tally::{HoldTally, Tally, TrialTally};
 pub use self::together::TogetherError;
 use crate::limiter::charge_result::ChargeResult;
+use crate::limiter::match_time::MatchTime;
 use crate::limiter::trials::Trials;
 use crate::matched::NeededValues;
 use crate::overrides::OverridesAt;
@@ -62,8 +67,9 @@ use crate::{MatchedPolicies, Outcome, OverrideSet, Policies, Policy, Refusal, Vi
 
 /// A limiter by policies: decides which limits apply to a request, and whether it is allowed.
 ///
-/// The policies can be [replaced](Self::replace) at any time. A request is decided entirely under the version that is
-/// live when it arrives, even if the store makes it wait.
+/// The policies can be [replaced](Self::replace) at any time, and so can the [overrides](Self::replace_overrides) of
+/// their limits. A request is decided entirely under the versions that are live when it arrives, even if the store makes
+/// it wait.
 ///
 /// # Where several policies apply
 ///
@@ -228,7 +234,7 @@ impl<S, C> PolicyLimiter<S, C> {
     /// Starts with these overrides, compiled for the policies.
     #[must_use]
     pub fn with_overrides(self, overrides: OverrideSet) -> Self {
-        self.replace_overrides(|_, policies| overrides.for_policies(policies));
+        let _ = self.replace_overrides(|_, policies| overrides.for_policies(policies));
         self
     }
 
@@ -287,7 +293,65 @@ impl<S, C> PolicyLimiter<S, C> {
     /// Makes other overrides live from the next request on: those that `change` makes of the live ones. The policies stay
     /// under their version, and nothing of them is copied. Returns both.
     ///
-    /// Changes wait for each other, and decisions for none of them.
+    /// Changes wait for each other, and decisions for none of them. A request that is being decided keeps the overrides
+    /// with which it began.
+    ///
+    /// An override has no counters of its own: a quota that counts as one of the policy's does counts on the same counter,
+    /// and another one starts its own. If it has an end, the clock of the store that counts decides about it, to the
+    /// millisecond.
+    ///
+    /// # Examples
+    ///
+    /// One customer may do more, for an hour:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate::{Clock, Key, MemoryStore, Quota, SystemClock, Timestamp};
+    /// use tollgate_policy::{
+    ///     Attributes, Ground, Identity, OverrideLimits, OverrideName, OverrideRecord, OverrideTarget, Policies, Policy,
+    ///     PolicyLimiter,
+    /// };
+    ///
+    /// let search = Policy::builder("search").key(Identity::Attribute("user".into())).quota(Quota::per_day(1)).build()?;
+    /// let limiter = PolicyLimiter::new(MemoryStore::new(), Policies::of([search])?, "code");
+    /// let now = SystemClock.now();
+    /// let set = |user: &str, limits: OverrideLimits, until: Timestamp| {
+    ///     limiter.replace_overrides(|overrides, policies| {
+    ///         let target = OverrideTarget::Key(overrides.key(&Key::from(user)));
+    ///         let record = OverrideRecord {
+    ///             name: OverrideName { policy: "search".into(), target },
+    ///             key: "user".into(),
+    ///             limits,
+    ///             until: Some(until),
+    ///             label: None,
+    ///             note: Some("a launch".into()),
+    ///             by: None,
+    ///             at: now,
+    ///             version: 1,
+    ///         };
+    ///         overrides.with(record, policies)
+    ///     })
+    /// };
+    /// # tollgate_testkit::block_on(async {
+    /// let alice: Attributes<'_> = [("user", "alice")].into_iter().collect();
+    /// assert!(limiter.check(&alice, 1).await?.is_allowed());
+    /// assert!(!limiter.check(&alice, 1).await?.is_allowed());
+    ///
+    /// // It is a quota of days too, so what she has used counts.
+    /// set("alice", OverrideLimits::of(["3/1d"]), now + Duration::from_secs(3_600));
+    /// let decision = limiter.check(&alice, 1).await?;
+    /// assert!(decision.is_allowed() && decision.quota().is_some_and(|quota| quota.by_override.is_some()));
+    /// assert_eq!(decision.state().map(|state| state.used()), Some(2));
+    ///
+    /// set("alice", OverrideLimits::Denied, now + Duration::from_secs(3_600));
+    /// let denied = limiter.check(&alice, 1).await?;
+    /// assert!(matches!(denied.ground(), Ground::DeniedByOverride { .. }));
+    /// assert_eq!((denied.deny_status(), denied.retry_after()), (403, None));
+    /// # Ok::<(), tollgate_policy::CheckError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn replace_overrides(
         &self,
         change: impl FnOnce(&OverrideSet, &Policies) -> OverrideSet,
@@ -361,14 +425,19 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let (basis, trials) = {
-            let matching = self.matching(&set, view, cost)?.without_hold()?;
+        let (mut time, mut deadline) = (MatchTime::FIRST, deadline);
+        let (basis, trials) = loop {
+            let matching = self.matching_at(time, &set, view, cost)?.without_hold()?;
             let charges = matching.charges();
-            let counted = self.count(&charges, Step::Charge(&charges), deadline).await;
+            let counted = self.count(&charges, matching.first_end().step(&charges), deadline).await;
+            deadline = of_later_steps(deadline, charges.len());
+            if let Some(later) = matching.first_end().passed(&counted).and_then(|now| time.again(now)) {
+                time = later;
+                continue;
+            }
             let result = self.result(&matching, &charges, counted)?;
-            let deadline = of_trials(deadline, charges.len());
             let trials = self.try_out(&[(&matching, &result)], deadline).await;
-            (matching.basis(result), trials.into_iter().next().unwrap_or_default())
+            break (matching.basis(result), trials.into_iter().next().unwrap_or_default());
         };
         Ok(PolicyDecision::of_check(set, basis, trials))
     }
@@ -383,9 +452,21 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// The same as [`check`](Self::check).
     pub fn check_at_once<V: View>(&self, view: &V, cost: u32) -> Option<Result<PolicyDecision, CheckError>> {
         let set = self.live.load();
-        match self.matching(&set, view, cost) {
-            Err(refusal) => Some(Err(refusal.into())),
-            Ok(matching) => self.decide_at_once(&matching),
+        let mut time = MatchTime::FIRST;
+        loop {
+            let matching = match self.matching_at(time, &set, view, cost).map_err(CheckError::from) {
+                Ok(matching) => matching,
+                Err(error) => return Some(Err(error)),
+            };
+            if let Err(error) = matching.needs_no_hold() {
+                return Some(Err(error));
+            }
+            let charges = matching.charges();
+            let counted = self.count_at_once(&matching, &charges)?;
+            match matching.first_end().passed(&counted).and_then(|now| time.again(now)) {
+                Some(later) => time = later,
+                None => return self.decided_at_once(&matching, &charges, counted),
+            }
         }
     }
 
@@ -403,7 +484,17 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &'a V,
         cost: u32,
     ) -> Result<Matching<'a>, Refusal> {
-        Ok(Matching { set, outcome: self.outcome(set, view, cost, NeededValues::Limits)? })
+        self.matching_at(MatchTime::FIRST, set, view, cost)
+    }
+
+    fn matching_at<'a, V: View>(
+        &self,
+        time: MatchTime,
+        set: &'a Arc<PolicySet>,
+        view: &'a V,
+        cost: u32,
+    ) -> Result<Matching<'a>, Refusal> {
+        Ok(Matching { set, outcome: self.outcome(set, view, cost, NeededValues::Limits, time.at)? })
     }
 
     /// Decides on a request by what applies to it, if the store answers immediately. Returns `None` if it does not;
@@ -411,20 +502,39 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// If the store could not answer, and a policy that applies requires it.
+    /// If the store could not answer, and a policy that applies requires it. If an override applied to the request that
+    /// has [ended](StoreError::Ended) since: the request has to be matched again.
     pub fn decide_at_once(&self, matching: &Matching<'_>) -> Option<Result<PolicyDecision, CheckError>> {
         if let Err(error) = matching.needs_no_hold() {
             return Some(Err(error));
         }
         let charges = matching.charges();
-        let counted = match charges.as_slice() {
-            [] => Ok(nothing()),
-            charges => match self.store.step(Step::Charge(charges)) {
-                Answer::Now(counted) => counted,
-                Answer::Later(_) => return None,
+        let counted = self.count_at_once(matching, &charges)?;
+        self.decided_at_once(matching, &charges, counted)
+    }
+
+    /// Takes the step of these charges, if there are any and the store answers immediately.
+    fn count_at_once(
+        &self,
+        matching: &Matching<'_>,
+        charges: &[Charge<'_>],
+    ) -> Option<Result<QuotaStates, StoreError>> {
+        match charges {
+            [] => Some(Ok(nothing())),
+            charges => match self.store.step(matching.first_end().step(charges)) {
+                Answer::Now(counted) => Some(counted),
+                Answer::Later(_) => None,
             },
-        };
-        let result = match self.result(matching, &charges, counted) {
+        }
+    }
+
+    fn decided_at_once(
+        &self,
+        matching: &Matching<'_>,
+        charges: &[Charge<'_>],
+        counted: Result<QuotaStates, StoreError>,
+    ) -> Option<Result<PolicyDecision, CheckError>> {
+        let result = match self.result(matching, charges, counted) {
             Ok(result) => result,
             Err(error) => return Some(Err(error)),
         };
@@ -458,13 +568,17 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let basis = {
-            let matching = self.matching(&set, view, cost)?;
+        let mut time = MatchTime::FIRST;
+        let basis = loop {
+            let matching = self.matching_at(time, &set, view, cost)?;
             let result = match matching.needs_no_hold() {
                 Ok(()) => self.peeked(&matching).await?,
                 Err(_) => self.look(&matching).await?,
             };
-            matching.basis(result)
+            match matching.first_end().passed_at(&result.counted).and_then(|now| time.again(now)) {
+                Some(later) => time = later,
+                None => break matching.basis(result),
+            }
         };
         Ok(PolicyDecision::new(set, basis, Trials::default()))
     }
@@ -481,10 +595,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let basis = {
-            let matching = self.matching(&set, view, cost)?.without_hold()?;
+        let mut time = MatchTime::FIRST;
+        let basis = loop {
+            let matching = self.matching_at(time, &set, view, cost)?.without_hold()?;
             let result = self.peeked(&matching).await?;
-            matching.basis(result)
+            match matching.first_end().passed_at(&result.counted).and_then(|now| time.again(now)) {
+                Some(later) => time = later,
+                None => break matching.basis(result),
+            }
         };
         Ok(PolicyDecision::new(set, basis, Trials::default()))
     }
@@ -495,17 +613,21 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.charge_result(&charges, counted).map_err(|error| matching.error(error))
     }
 
-    /// Returns the outcome of a request with possibly invalid attributes.
+    /// Returns the outcome of a request with possibly invalid attributes, at this time or about now.
     fn outcome<'a, V: View>(
         &self,
         set: &'a PolicySet,
         view: &'a V,
         cost: u32,
         needed: NeededValues<'_>,
+        at: Option<Timestamp>,
     ) -> Result<Outcome<'a>, Refusal> {
         match Refusal::of_long_value(view, self.max_value) {
             Some(refusal) => Err(refusal),
-            None => set.policies().outcome(view, cost, needed, OverridesAt::NONE),
+            None => {
+                let overrides = OverridesAt { set: Some(set.overrides()), at };
+                set.policies().outcome(view, cost, needed, overrides)
+            }
         }
     }
 
@@ -549,9 +671,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 }
 
-/// Returns the deadline of the trials of requests that are decided by so many charges. Without any, the trials are the
-/// first step of the call.
-fn of_trials(deadline: Option<StepDeadline>, charges: usize) -> Option<StepDeadline> {
+/// Returns the deadline of the steps that follow a step of so many charges. Without any, no step was taken.
+fn of_later_steps(deadline: Option<StepDeadline>, charges: usize) -> Option<StepDeadline> {
     match charges {
         0 => deadline,
         _ => deadline.map(StepDeadline::after_a_step),

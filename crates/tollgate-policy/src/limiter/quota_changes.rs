@@ -9,7 +9,7 @@ use tollgate::{
 };
 
 use super::{CheckError, PolicyLimiter, PolicySet};
-use crate::limiter::decision::ChargedQuotas;
+use crate::limiter::decision::{ChargedQuota, ChargedQuotas};
 use crate::matched::NeededValues;
 use crate::{Attributes, MatchedPolicies, Outcome, Policy, Refusal};
 
@@ -20,6 +20,8 @@ pub struct QuotaChanges<T> {
     pub(super) charged: ChargedQuotas,
     /// For each quota that applies; `None` where it was not to be changed.
     pub(super) values: Vec<Option<T>>,
+    /// For quotas that do not apply: those that an override replaces, and those that have applied before.
+    pub(super) others: Vec<OtherQuota<T>>,
     /// Units in flight that were forgotten.
     pub(super) forgotten: Vec<(u32, ForgottenRecord)>,
 }
@@ -27,10 +29,31 @@ pub struct QuotaChanges<T> {
 /// A limit that a change may be about.
 #[derive(Debug, Clone, Copy)]
 pub enum PolicyLimit<'a> {
-    /// A quota.
+    /// A quota that applies to the request.
     Quota(&'a PolicyQuota),
-    /// A limit in flight.
+    /// A limit in flight that applies to the request.
     InFlight(&'a PolicyInFlight),
+    /// A quota of the policy that an [override](PolicyLimiter::replace_overrides) replaces by others: nothing is charged to
+    /// it now, and its counter stays as it is.
+    ReplacedQuota(&'a PolicyQuota),
+    /// A limit in flight of the policy, while an override replaces its limits by others without one.
+    ReplacedInFlight(&'a PolicyInFlight),
+}
+
+impl PolicyLimit<'_> {
+    /// Returns whether it applies to the request; an override replaces the others.
+    #[must_use]
+    pub const fn applies(self) -> bool {
+        matches!(self, Self::Quota(_) | Self::InFlight(_))
+    }
+}
+
+/// A quota that was changed although it does not apply.
+#[derive(Debug, Clone)]
+pub(super) struct OtherQuota<T> {
+    pub(super) policy: u32,
+    pub(super) quota: PolicyQuota,
+    pub(super) value: T,
 }
 
 /// Units in flight that a reset has forgotten, whoever held them. Renewing their holds says that they are lost.
@@ -71,10 +94,15 @@ impl From<ReceiptError> for CheckError {
 }
 
 impl<T> QuotaChanges<T> {
-    /// Returns each changed quota with its policy and the result.
+    /// Returns each changed quota with its policy and the result: first those that apply.
     pub fn iter(&self) -> impl Iterator<Item = (&Policy, &PolicyQuota, &T)> {
         let changed = self.set.quotas(&self.charged).zip(&self.values);
-        changed.filter_map(|((policy, _, quota), value)| Some((policy, quota, value.as_ref()?)))
+        let changed = changed
+            .filter_map(|(ChargedQuota { policy, quota, .. }, value)| Some((policy, quota, value.as_ref()?)));
+        let others = self.others.iter().filter_map(|OtherQuota { policy, quota, value }| {
+            Some((self.set.policies().policy(*policy)?, quota, value))
+        });
+        changed.chain(others)
     }
 
     /// Returns the units in flight that a reset has forgotten, for each limit in flight.
@@ -92,10 +120,37 @@ impl<T> QuotaChanges<T> {
     }
 }
 
+/// The states of quotas to which something was assigned.
+struct AssignedStates {
+    /// For each quota that applies.
+    values: Vec<Option<QuotaState>>,
+    others: Vec<OtherQuota<QuotaState>>,
+}
+
+impl AssignedStates {
+    /// Returns the quotas.
+    fn quotas(&self, matched: &MatchedPolicies<'_>) -> Box<[PolicyQuota]> {
+        let applied = matched.enforced().zip(&self.values).filter(|(_, value)| value.is_some());
+        let applied = applied.map(|(charge, _)| charge.counter().quota());
+        applied.chain(self.others.iter().map(|other| &other.quota)).cloned().collect()
+    }
+
+    fn of(
+        self,
+        set: &Arc<PolicySet>,
+        matched: &MatchedPolicies<'_>,
+        forgotten: Vec<(u32, ForgottenRecord)>,
+    ) -> QuotaChanges<QuotaState> {
+        let Self { values, others } = self;
+        let (set, charged) = (Arc::clone(set), ChargedQuotas::of(matched));
+        QuotaChanges { set, charged, values, others, forgotten }
+    }
+}
+
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Resets the usage of every limit that applies and is selected, for this policy or all. Of a limit in flight, all live
-    /// units are forgotten, whoever holds them. Attributes with limits or costs are optional, and those that only other
-    /// policies need.
+    /// Resets the usage of every limit that is selected, for this policy or all: those that apply to the request, and
+    /// those that an override [replaces](PolicyLimit::ReplacedQuota). Of a limit in flight, all live units are forgotten,
+    /// whoever holds them. Attributes with limits or costs are optional, and those that only other policies need.
     ///
     /// # Errors
     ///
@@ -110,11 +165,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let set = self.live();
         let matched = self.matched(&set, attributes, 0, NeededValues::Counters { of: policy })?;
         #[expect(clippy::redundant_closure, reason = "the variant takes one lifetime, and not any")]
-        let values = self.assign(&matched, &is_meant, |counter| Step::Reset(counter)).await?;
+        let changed = self.assign(&matched, &is_meant, |counter| Step::Reset(counter)).await?;
         let mut forgotten = Vec::<(u32, ForgottenRecord)>::new();
         for entry in matched.deciding() {
-            let in_flight = entry.in_flight().filter(|in_flight| is_meant(PolicyLimit::InFlight(in_flight)));
-            let Some(in_flight) = in_flight else { continue };
+            let applied = entry.in_flight().filter(|it| is_meant(PolicyLimit::InFlight(it)));
+            let replaced =
+                || entry.replaced_in_flight().filter(|it| is_meant(PolicyLimit::ReplacedInFlight(it)));
+            let Some(in_flight) = applied.or_else(replaced) else { continue };
             let step = HoldStep::Reset(InFlightCharge::new(in_flight, &entry.key, 0));
             let answer = self.store.hold_until(step, None).await;
             match answer.and_then(|answer| match answer {
@@ -126,18 +183,17 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                     forgotten.push((entry.applied.policy, ForgottenRecord { in_flight, units }));
                 }
                 Err(error) => {
-                    let changed = matched.enforced().zip(&values).filter(|(_, value)| value.is_some());
-                    let changed = changed.map(|(charge, _)| charge.counter().quota().clone()).collect();
                     let forgotten = forgotten.into_iter().map(|(_, record)| record.in_flight).collect();
-                    return Err(CheckError::after(changed, forgotten, error));
+                    return Err(CheckError::after(changed.quotas(&matched), forgotten, error));
                 }
             }
         }
-        Ok(QuotaChanges { charged: ChargedQuotas::of(&matched), values, forgotten, set: Arc::clone(&set) })
+        Ok(changed.of(&set, &matched, forgotten))
     }
 
-    /// Sets the usage of every quota that applies and is selected, of this policy or of all.
-    /// Attributes with limits or costs are optional, and those that only other policies need.
+    /// Sets the usage of every quota that is selected, of this policy or of all: those that apply to the request, and
+    /// those that an override [replaces](PolicyLimit::ReplacedQuota). Attributes with limits or costs are optional, and
+    /// those that only other policies need.
     ///
     /// # Errors
     ///
@@ -154,21 +210,33 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let set = self.live();
         let matched = self.matched(&set, attributes, 0, NeededValues::Counters { of: policy })?;
         expect_quotas(&matched, |in_flight| is_meant(PolicyLimit::InFlight(in_flight)))?;
-        let values = self.assign(&matched, &is_meant, |counter| Step::Set { counter, used }).await?;
-        let (charged, forgotten) = (ChargedQuotas::of(&matched), Vec::new());
-        Ok(QuotaChanges { charged, values, forgotten, set: Arc::clone(&set) })
+        let mut replaced = matched.deciding().filter_map(|entry| entry.replaced_in_flight());
+        if let Some(in_flight) = replaced.find(|it| is_meant(PolicyLimit::ReplacedInFlight(it))) {
+            return Err(CheckError::OnlyHolds { policy: in_flight.policy().into() });
+        }
+        let changed = self.assign(&matched, &is_meant, |counter| Step::Set { counter, used }).await?;
+        Ok(changed.of(&set, &matched, Vec::new()))
     }
 
+    /// Takes a step on the counter of each quota that is meant.
     async fn assign(
         &self,
         matched: &MatchedPolicies<'_>,
         is_meant: impl Fn(PolicyLimit<'_>) -> bool,
         step: impl Fn(Counter<'_>) -> Step<'_>,
-    ) -> Result<Vec<Option<QuotaState>>, CheckError> {
-        let counters = matched.enforced().map(|charge| charge.counter());
-        let steps =
-            counters.map(|counter| is_meant(PolicyLimit::Quota(counter.quota())).then(|| step(counter)));
-        self.change(None, steps).await
+    ) -> Result<AssignedStates, CheckError> {
+        let applied = matched.enforced().map(|charge| charge.counter());
+        let applied =
+            applied.map(|counter| is_meant(PolicyLimit::Quota(counter.quota())).then(|| step(counter)));
+        let replaced = matched.replaced().map(|(_, charge)| charge.counter());
+        let replaced = replaced
+            .map(|counter| is_meant(PolicyLimit::ReplacedQuota(counter.quota())).then(|| step(counter)));
+        let mut values = self.change(None, applied.chain(replaced)).await?;
+        let replaced = values.split_off(matched.enforced().count());
+        let others = matched.replaced().zip(replaced).filter_map(|((policy, charge), value)| {
+            Some(OtherQuota { policy, quota: charge.counter().quota().clone(), value: value? })
+        });
+        Ok(AssignedStates { others: others.collect(), values })
     }
 
     /// Charges every quota that applies without asking for room: `used` may pass the limit. Attributes with limits are
@@ -199,6 +267,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let set = self.live();
         let matched = |(attributes, cost)| {
             let matched = self.matched(&set, attributes, cost, NeededValues::Cost)?;
+            // What denies without a count leaves nothing to count.
+            if matched.deciding().any(|entry| entry.by_override.is_some_and(|by| by.is_denial())) {
+                return Ok(MatchedPolicies::default());
+            }
             expect_quotas(&matched, |_| true)?;
             Ok(matched)
         };
@@ -213,13 +285,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 // Each takes its answers, also after one that failed.
                 let states = QuotaStates::of_each(matched.enforced().map(|_| next(&mut answers)).collect())?;
                 let values = states.iter().copied().map(Some).collect();
-                let (charged, forgotten) = (ChargedQuotas::of(matched), Vec::new());
-                Ok(QuotaChanges { charged, values, forgotten, set: Arc::clone(&set) })
+                let (charged, forgotten, others) = (ChargedQuotas::of(matched), Vec::new(), Vec::new());
+                Ok(QuotaChanges { charged, values, others, forgotten, set: Arc::clone(&set) })
             })
             .collect()
     }
 
-    /// Returns the quotas that apply to a request, if it has the required attributes.
+    /// Returns the quotas that apply to a request, if it has the required attributes. No step compares the ends of
+    /// overrides, so the estimate of the store's clock decides.
     pub(super) fn matched<'a>(
         &self,
         set: &'a PolicySet,
@@ -227,9 +300,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         cost: u32,
         needed: NeededValues<'_>,
     ) -> Result<MatchedPolicies<'a>, CheckError> {
-        match self.outcome(set, attributes, cost, needed)? {
+        match self.outcome(set, attributes, cost, needed, Some(set.overrides().now()))? {
             Outcome::Charge(matched) => Ok(matched),
-            Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyUnmatched | Outcome::DenyOverride { .. } => {
+            Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyOverride { .. } | Outcome::DenyUnmatched => {
                 Ok(MatchedPolicies::default())
             }
             Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(&policy, no_key).into()),

@@ -3,11 +3,14 @@
 use std::iter::repeat_with;
 
 use thiserror::Error;
-use tollgate::{Clock, Step, StepDeadline, Store};
+use tollgate::{Charge, Clock, QuotaStates, Step, StepDeadline, Store, StoreError};
 
 use super::charge_result::ChargeResult;
+use super::match_time::{FirstEnd, MatchTime};
 use super::trials::Trials;
-use super::{AskedCheck, Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, nothing, of_trials};
+use super::{
+    AskedCheck, Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, nothing, of_later_steps,
+};
 use crate::Outcome;
 
 /// The reason why there is no decision on requests that are checked [together](PolicyLimiter::check_together).
@@ -89,32 +92,35 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
     ) -> Result<Vec<PolicyDecision>, TogetherError> {
         let asked = self.asked(requests);
-        let matchings = asked.iter().enumerate().map(|(index, (set, attributes, cost))| {
-            let matching = self.matching(set, *attributes, *cost);
-            let matching = matching.map_err(CheckError::from).and_then(Matching::without_hold);
-            matching.map_err(|error| TogetherError { index, error })
-        });
-        let matchings: Vec<Matching<'_>> = matchings.collect::<Result<_, _>>()?;
-        let charges: Charges<'_> = matchings.iter().flat_map(Matching::enforced).collect();
-        let is_open = matchings
-            .iter()
-            .all(|matching| matches!(matching.outcome, Outcome::Charge(_) | Outcome::Exempt(_)));
-        // If a policy denies one of them without a count, the others only look.
-        let step = if is_open { Step::Charge(&charges) } else { Step::Peek(&charges) };
-        let counted = self.count(&charges, step, deadline).await;
-        let result = self.charge_result(&charges, counted).or_else(|error| {
-            matchings.iter().for_each(Matching::note_failure);
-            if !is_open {
-                // What the store would have told changes nothing: a policy denies without it.
-                return Ok(ChargeResult::counted(nothing()));
+        let (mut time, mut deadline) = (MatchTime::FIRST, deadline);
+        let (matchings, is_open, result) = loop {
+            let matchings = asked.iter().enumerate().map(|(index, (set, attributes, cost))| {
+                let matching = self.matching_at(time, set, *attributes, *cost);
+                let matching = matching.map_err(CheckError::from).and_then(Matching::without_hold);
+                matching.map_err(|error| TogetherError { index, error })
+            });
+            let matchings: Vec<Matching<'_>> = matchings.collect::<Result<_, _>>()?;
+            let charges: Charges<'_> = matchings.iter().flat_map(Matching::enforced).collect();
+            let is_open = matchings
+                .iter()
+                .all(|matching| matches!(matching.outcome, Outcome::Charge(_) | Outcome::Exempt(_)));
+            let first_end = FirstEnd::of(&matchings);
+            // If a policy denies one of them without a count, the others only look.
+            let step = if is_open { first_end.step(&charges) } else { Step::Peek(&charges) };
+            let counted = self.count(&charges, step, deadline).await;
+            deadline = of_later_steps(deadline, charges.len());
+            let passed = match &counted {
+                Ok(looked) if !is_open => first_end.passed_at(looked),
+                counted => first_end.passed(counted),
+            };
+            if let Some(later) = passed.and_then(|now| time.again(now)) {
+                time = later;
+                continue;
             }
-            let mut charging =
-                matchings.iter().enumerate().filter(|(_, matching)| matching.enforced().next().is_some());
-            Err(match charging.next() {
-                Some((index, matching)) => TogetherError { index, error: matching.error(error) },
-                None => TogetherError { index: 0, error: error.into() },
-            })
-        })?;
+            let result = self.result_together(&matchings, &charges, is_open, counted)?;
+            drop(charges);
+            break (matchings, is_open, result);
+        };
         let is_allowed = is_open && result.counted.is_admitted();
         let mut states = result.counted.iter().copied();
         let part = |matching: &Matching<'_>| {
@@ -125,9 +131,32 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             true => matchings.iter().zip(&parts).collect(),
             false => Vec::new(),
         };
-        let trials = self.try_out(&tried, of_trials(deadline, charges.len())).await;
+        let trials = self.try_out(&tried, deadline).await;
         let trials = trials.into_iter().chain(repeat_with(Trials::default));
         let each = matchings.iter().zip(parts).zip(trials);
         Ok(each.map(|((matching, part), trials)| matching.decision(part, trials)).collect())
+    }
+
+    /// Returns the result of all charges. If a policy denies one of the requests without a count, nothing is open, and
+    /// the store's trouble changes nothing.
+    fn result_together(
+        &self,
+        matchings: &[Matching<'_>],
+        charges: &[Charge<'_>],
+        is_open: bool,
+        counted: Result<QuotaStates, StoreError>,
+    ) -> Result<ChargeResult, TogetherError> {
+        self.charge_result(charges, counted).or_else(|error| {
+            matchings.iter().for_each(Matching::note_failure);
+            if !is_open {
+                return Ok(ChargeResult::counted(nothing()));
+            }
+            let mut charging =
+                matchings.iter().enumerate().filter(|(_, matching)| matching.enforced().next().is_some());
+            Err(match charging.next() {
+                Some((index, matching)) => TogetherError { index, error: matching.error(error) },
+                None => TogetherError { index: 0, error: error.into() },
+            })
+        })
     }
 }

@@ -8,6 +8,8 @@ mod redis {
 
     conformance!(every_store: served(Software::Redis));
     conformance!(holds: served(Software::Redis));
+    conformance!(ends: served(Software::Redis));
+    conformance!(ends_of_holds: served(Software::Redis));
 }
 
 mod valkey {
@@ -18,6 +20,8 @@ mod valkey {
 
     conformance!(every_store: served(Software::Valkey));
     conformance!(holds: served(Software::Valkey));
+    conformance!(ends: served(Software::Valkey));
+    conformance!(ends_of_holds: served(Software::Valkey));
 }
 
 mod redis_whose_clock_is_moved {
@@ -29,6 +33,8 @@ mod redis_whose_clock_is_moved {
     conformance!(steered_clock: steered(Software::Redis));
     conformance!(server_clock: steered(Software::Redis));
     conformance!(holds_steered: steered(Software::Redis));
+    conformance!(ends_steered: steered(Software::Redis));
+    conformance!(ends_of_holds_steered: steered(Software::Redis));
 }
 
 mod valkey_whose_clock_is_moved {
@@ -40,6 +46,8 @@ mod valkey_whose_clock_is_moved {
     conformance!(steered_clock: steered(Software::Valkey));
     conformance!(server_clock: steered(Software::Valkey));
     conformance!(holds_steered: steered(Software::Valkey));
+    conformance!(ends_steered: steered(Software::Valkey));
+    conformance!(ends_of_holds_steered: steered(Software::Valkey));
 }
 
 mod redis_cluster {
@@ -50,6 +58,8 @@ mod redis_cluster {
 
     conformance!(every_store: clustered(Software::Redis));
     conformance!(holds: clustered(Software::Redis));
+    conformance!(ends: clustered(Software::Redis));
+    conformance!(ends_of_holds: clustered(Software::Redis));
 }
 
 mod valkey_cluster {
@@ -60,4 +70,6 @@ mod valkey_cluster {
 
     conformance!(every_store: clustered(Software::Valkey));
     conformance!(holds: clustered(Software::Valkey));
+    conformance!(ends: clustered(Software::Valkey));
+    conformance!(ends_of_holds: clustered(Software::Valkey));
 }

@@ -53,7 +53,8 @@ impl Edge {
         let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
         let meant = MeantLimits { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
-        let changed = self.engine()?.set(&attributes, used.value(), policy, |limit| meant.is(limit)).await;
+        let is_meant = |limit: PolicyLimit<'_>| meant.is(limit) && (limit.applies() || meant.quota.is_some());
+        let changed = self.engine()?.set(&attributes, used.value(), policy, is_meant).await;
         self.counts(&attributes, &meant, changed)
     }
 
@@ -65,7 +66,9 @@ impl Edge {
     ) -> Result<Reply, Rejection> {
         let changed = changed.map_err(|error| Rejection::change(&error, "attributes"))?;
         if changed.iter().next().is_none() && changed.forgotten().next().is_none() {
-            let outcome = changed.policies().policies().charges(attributes.as_attributes(), 0);
+            let set = changed.policies();
+            let now = Some(set.overrides().now());
+            let outcome = set.policies().charges_under(set.overrides(), now, attributes.as_attributes(), 0);
             let applied: Vec<(String, String)> = match &outcome {
                 Ok(Outcome::Charge(matched)) => applied(matched),
                 _ => Vec::new(),
@@ -124,7 +127,7 @@ fn applied(matched: &MatchedPolicies<'_>) -> Vec<(String, String)> {
     quotas.chain(in_flight).collect()
 }
 
-/// The limits that a change is about; all that apply, by default.
+/// The limits that a change is about: by default, all that apply and, for a reset, those that an override replaces.
 struct MeantLimits {
     policy: Option<Box<str>>,
     /// Its windows identify it; the limit may have changed.
@@ -134,7 +137,7 @@ struct MeantLimits {
 impl MeantLimits {
     fn is(&self, limit: PolicyLimit<'_>) -> bool {
         let (policy, is_limit) = match limit {
-            PolicyLimit::Quota(quota) => {
+            PolicyLimit::Quota(quota) | PolicyLimit::ReplacedQuota(quota) => {
                 let is_windows = |meant: &GivenLimit| match meant {
                     GivenLimit::Quota(meant) => {
                         quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))
@@ -143,7 +146,7 @@ impl MeantLimits {
                 };
                 (quota.policy(), self.quota.as_ref().is_none_or(is_windows))
             }
-            PolicyLimit::InFlight(in_flight) => {
+            PolicyLimit::InFlight(in_flight) | PolicyLimit::ReplacedInFlight(in_flight) => {
                 let is_in_flight = |meant: &GivenLimit| matches!(meant, GivenLimit::InFlight(_));
                 (in_flight.policy(), self.quota.as_ref().is_none_or(is_in_flight))
             }

@@ -222,7 +222,9 @@ impl Noter {
             Ground::Exempt(policy) => {
                 self.note_uncounted(request, policy, Role::Enforced, Verdict::Allowed, before);
             }
-            Ground::Denied(policy) | Ground::MissingKey { policy, .. } => {
+            Ground::Denied(policy)
+            | Ground::DeniedByOverride { policy, .. }
+            | Ground::MissingKey { policy, .. } => {
                 self.note_uncounted(request, policy, Role::Enforced, Verdict::Denied, before);
                 self.rungs.note_denial(request.number(CLIENT));
             }
@@ -233,7 +235,7 @@ impl Noter {
             Ground::Unlimited => self.all.unlimited += 1,
             _ => {}
         }
-        let charged = decision.quotas().map(|QuotaStanding { policy, declared, quota, state }| {
+        let charged = decision.quotas().map(|QuotaStanding { policy, declared, quota, state, .. }| {
             let cost = policy.cost().of(&hit.attributes, 1).unwrap_or(1);
             let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
             ChargedQuota { declared, quota: quota.quota(), cost, state, key }

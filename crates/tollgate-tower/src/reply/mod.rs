@@ -52,8 +52,8 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     grpc::is_asked_for(headers)
 }
 
-/// The status without the headers of the limits. To gRPC it is RESOURCE_EXHAUSTED, unless no policy matches or a list
-/// denies.
+/// The status without the headers of the limits. To gRPC it is RESOURCE_EXHAUSTED, unless no policy matches, or a list or
+/// an override denies.
 pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DenialCause) -> Response<Bytes> {
     if !is_grpc(request) {
         return problem(status, &by.body(status.as_u16()));
@@ -61,7 +61,10 @@ pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DenialCause) 
     let status = match by {
         #[cfg(feature = "policy")]
         DenialCause::Policies(decision, _)
-            if matches!(decision.ground(), Ground::Denied(_) | Ground::Unmatched) =>
+            if matches!(
+                decision.ground(),
+                Ground::Denied(_) | Ground::DeniedByOverride { .. } | Ground::Unmatched
+            ) =>
         {
             status
         }

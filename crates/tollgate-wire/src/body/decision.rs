@@ -3,8 +3,10 @@
 use serde::{Serialize, Serializer};
 use tollgate::{PolicyQuota, QuotaKind, QuotaState, QuotaStates, Reason};
 #[cfg(feature = "policy")]
-use tollgate_policy::{Ground, InFlightStanding, Policy, PolicyDecision};
+use tollgate_policy::{Ground, InFlightStanding, Policy, PolicyDecision, QuotaStanding};
 
+#[cfg(feature = "policy")]
+use super::OverrideBody;
 use super::{DecisionSource, LimitText, QuotaText, WindowBody, millis};
 
 /// A decision. The single figures are those of the quota or limit in flight that decided; they are absent if none did.
@@ -60,6 +62,11 @@ pub struct DecisionBody<'a> {
     /// Why the request is denied; absent if it is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
+    /// The override that gave the limit that decided, that lifted all limits, or that denied the request; absent if there
+    /// is none.
+    #[cfg(feature = "policy")]
+    #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
+    by_override: Option<OverrideBody>,
     /// The states of all quotas and limits in flight that apply; absent unless there are several.
     #[serde(skip_serializing_if = "AppliedQuotas::are_few")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<QuotaBody<'_>>"))]
@@ -67,8 +74,8 @@ pub struct DecisionBody<'a> {
 }
 
 /// Why no quota decided. `unlimited`: no policy limits the request, so it is allowed. `exempt`: a policy exempts it.
-/// `denied`: a policy denies everything it matches. `missing_key`: a policy denies requests without its key.
-/// `unmatched`: no policy matches, and such requests are denied.
+/// `denied`: a policy denies everything it matches. `denied_by_override`: an override denies the request. `missing_key`:
+/// a policy denies requests without its key. `unmatched`: no policy matches, and such requests are denied.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -78,6 +85,7 @@ enum GroundBody {
     Unlimited,
     Exempt,
     Denied,
+    DeniedByOverride,
     MissingKey,
     Unmatched,
 }
@@ -114,6 +122,10 @@ struct QuotaBody<'a> {
     mark: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
+    /// The override that gave the limit; absent if it is from the policies.
+    #[cfg(feature = "policy")]
+    #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
+    by_override: Option<OverrideBody>,
 }
 
 /// How a quota counts that has no fixed windows: in a bucket, a sliding window or a log.
@@ -131,8 +143,8 @@ pub enum Algorithm {
 }
 
 /// Why a request is denied: the quota is used up, the cost is above the limit or, during an outage of the store, above
-/// this process's share of it, too many units are in flight, a policy denies everything it matches, the request has no
-/// key, or no policy matches it.
+/// this process's share of it, too many units are in flight, a policy denies everything it matches, an override denies
+/// the request, the request has no key, or no policy matches it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -143,6 +155,7 @@ enum DenialReason {
     CostExceedsShare,
     InFlightExceeded,
     Denied,
+    DeniedByOverride,
     MissingKey,
     Unmatched,
 }
@@ -178,12 +191,24 @@ impl<'a> DecisionBody<'a> {
             Ground::Unlimited => (Some(GroundBody::Unlimited), None),
             Ground::Exempt(_) => (Some(GroundBody::Exempt), None),
             Ground::Denied(_) => (Some(GroundBody::Denied), Some(DenialReason::Denied)),
+            Ground::DeniedByOverride { .. } => {
+                (Some(GroundBody::DeniedByOverride), Some(DenialReason::DeniedByOverride))
+            }
             Ground::MissingKey { .. } => (Some(GroundBody::MissingKey), Some(DenialReason::MissingKey)),
             Ground::Unmatched => (Some(GroundBody::Unmatched), Some(DenialReason::Unmatched)),
             _ => (None, None),
         };
         let policy = decision.policy().map(Policy::name);
         let body = Self::new(decision.is_allowed(), policy, standing, AppliedQuotas::ByPolicies(decision));
+        let by_override = match decision.ground() {
+            Ground::Quotas(_) => decision.quota().and_then(|deciding| deciding.by_override),
+            Ground::InFlight(InFlightStanding { by_override, .. }) => by_override,
+            Ground::Unlimited | Ground::DeniedByOverride { .. } => {
+                decision.applied_overrides().next().map(|overridden| overridden.by_override)
+            }
+            _ => None,
+        };
+        let body = Self { by_override: by_override.map(OverrideBody::from), ..body };
         let body = match decision.limit_in_flight() {
             Some(InFlightStanding { in_flight, state, .. }) => Self {
                 quota: Some(LimitText::InFlight(in_flight)),
@@ -223,6 +248,8 @@ impl<'a> DecisionBody<'a> {
             mark: state.and_then(mark),
             source: state.map(|state| state.source().into()),
             reason: state.and_then(QuotaState::reason).map(Into::into),
+            #[cfg(feature = "policy")]
+            by_override: None,
             quotas,
         }
     }
@@ -244,11 +271,20 @@ impl<'a> QuotaBody<'a> {
             window: state.window().map(Into::into),
             mark: mark(state),
             reason: state.reason().map(Into::into),
+            #[cfg(feature = "policy")]
+            by_override: None,
         }
     }
 
     #[cfg(feature = "policy")]
-    fn in_flight(InFlightStanding { policy, in_flight, state }: InFlightStanding<'a>) -> Self {
+    fn of_policy(standing: QuotaStanding<'a>) -> Self {
+        let QuotaStanding { policy, quota, by_override, state, .. } = standing;
+        Self { by_override: by_override.map(Into::into), ..Self::new(policy.name(), quota, state) }
+    }
+
+    #[cfg(feature = "policy")]
+    fn in_flight(standing: InFlightStanding<'a>) -> Self {
+        let InFlightStanding { policy, in_flight, by_override, state } = standing;
         Self {
             policy: policy.name(),
             quota: LimitText::InFlight(in_flight),
@@ -263,6 +299,7 @@ impl<'a> QuotaBody<'a> {
             window: None,
             mark: None,
             reason: state.reason().map(Into::into),
+            by_override: by_override.map(Into::into),
         }
     }
 }
@@ -290,8 +327,7 @@ impl Serialize for AppliedQuotas<'_> {
             }
             #[cfg(feature = "policy")]
             Self::ByPolicies(decision) => {
-                let quotas = decision.quotas();
-                let quotas = quotas.map(|it| QuotaBody::new(it.policy.name(), it.quota, it.state));
+                let quotas = decision.quotas().map(QuotaBody::of_policy);
                 serializer.collect_seq(quotas.chain(decision.in_flight().map(QuotaBody::in_flight)))
             }
         }

@@ -4,6 +4,8 @@
 
 mod decision;
 mod denial;
+#[cfg(feature = "policy")]
+mod override_body;
 mod problem;
 mod time_text;
 
@@ -18,6 +20,8 @@ use tollgate::{PolicyInFlight, PolicyQuota, QuotaKind, Source};
 
 pub use self::decision::{Algorithm, DecisionBody, mark};
 pub use self::denial::DenialBody;
+#[cfg(feature = "policy")]
+pub use self::override_body::OverrideBody;
 pub use self::problem::DenialProblem;
 pub use self::time_text::TimeText;
 

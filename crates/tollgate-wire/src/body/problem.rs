@@ -97,6 +97,12 @@ impl<'a> DenialProblem<'a> {
                 "the request matches a deny list".into(),
                 Some(policy.name()),
             ),
+            Ground::DeniedByOverride { policy, .. } => (
+                "urn:problem-type:tollgate:denied-by-override",
+                "Denied by an override",
+                "an override denies the request, whatever the quotas".into(),
+                Some(policy.name()),
+            ),
             // The other states deny in no other way.
             _ => (
                 "urn:problem-type:tollgate:unmatched",

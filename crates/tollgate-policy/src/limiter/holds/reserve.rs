@@ -5,14 +5,16 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate::{
     AnswerError, Clock, HoldAnswer, HoldId, HoldLength, HoldPlace, HoldStates, HoldStep, HoldTerms,
-    InFlightCharge, OnStoreFailure, StepDeadline, Store, StoreError,
+    InFlightCharge, OnStoreFailure, StepDeadline, Store, StoreError, Timestamp,
 };
 
 use super::{HoldPart, InFlightPart, PolicyHold, ReserveAnswer};
 use crate::limiter::charge_result::ChargeResult;
 use crate::limiter::in_flight::{InFlightRecord, InFlightResult, InFlightStanding};
+use crate::limiter::match_time::MatchTime;
 use crate::limiter::{
-    Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, PolicySet, WhenFull, nothing, of_trials,
+    Charges, CheckError, Matching, PolicyDecision, PolicyLimiter, PolicySet, WhenFull, nothing,
+    of_later_steps,
 };
 use crate::matched::Entry;
 use crate::{MatchedPolicies, View};
@@ -85,25 +87,36 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         asked: AskedHold,
     ) -> Result<ReserveAnswer, CheckError> {
-        let (basis, trials, hold, is_request, is_repeated) = {
-            let matching = self.matching(&set, view, asked.cost)?;
+        let (mut time, mut deadline) = (MatchTime::FIRST, deadline);
+        let (basis, trials, hold, is_request, is_repeated) = loop {
+            let matching = self.matching_at(time, &set, view, asked.cost)?;
             let charges = matching.charges();
             let in_flight: InFlightCharges<'_> = matching.in_flight(asked.units).collect();
             let terms = HoldTerms::new(asked.id, &in_flight, &charges, asked.length);
+            let terms = matching.end().map_or(terms, |end| terms.before(end));
             // Of 0 units, nothing could be given back.
             let takes = asked.units > 0 || in_flight.is_empty();
-            let step = if takes { HoldStep::Reserve(terms) } else { HoldStep::Look(terms) };
-            let decided = if charges.is_empty() && in_flight.is_empty() {
-                DecidedStates::unlimited()
-            } else {
-                match self.store.hold_until(step, deadline).await {
-                    Ok(HoldAnswer::Conflict) => return Ok(ReserveAnswer::Conflict),
-                    Ok(HoldAnswer::Ended) => return Ok(ReserveAnswer::Ended),
-                    answer => self.decided(&terms, answer).map_err(|error| {
-                        matching.note_failure();
-                        matching.error(error)
-                    })?,
-                }
+            let answer = match (charges.len() + in_flight.len(), takes) {
+                (0, _) => Ok(HoldAnswer::Decided(unlimited())),
+                (_, true) => self.store.hold_until(HoldStep::Reserve(terms), deadline).await,
+                (_, false) => self.store.hold_until(HoldStep::Look(terms), deadline).await,
+            };
+            deadline = of_later_steps(deadline, charges.len() + in_flight.len());
+            let passed = match &answer {
+                Ok(HoldAnswer::Decided(states)) if !takes => matching.first_end().passed_at(states.charged()),
+                answer => passed(&matching, answer),
+            };
+            if let Some(later) = passed.and_then(|now| time.again(now)) {
+                time = later;
+                continue;
+            }
+            let decided = match answer {
+                Ok(HoldAnswer::Conflict) => return Ok(ReserveAnswer::Conflict),
+                Ok(HoldAnswer::Ended) => return Ok(ReserveAnswer::Ended),
+                answer => self.decided(&terms, answer).map_err(|error| {
+                    matching.note_failure();
+                    matching.error(error)
+                })?,
             };
             let hold = (takes && decided.states.is_admitted())
                 .then(|| hold_of(&matching, &terms, &decided.states))
@@ -113,12 +126,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             // A repetition and a hold of 0 units are no requests of their own.
             let is_request = takes && !is_repeated;
             let trials = if is_request {
-                let deadline = of_trials(deadline, charges.len() + in_flight.len());
                 self.try_out_hold(&matching, &result, asked.units, deadline).await
             } else {
                 Vec::new()
             };
-            (matching.basis(result), trials, hold, is_request, is_repeated)
+            break (matching.basis(result), trials, hold, is_request, is_repeated);
         };
         let decision = if is_request {
             PolicyDecision::of_check(set, basis, trials)
@@ -171,19 +183,36 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 }
 
-impl DecidedStates {
-    /// The states of a request without any limit.
-    fn unlimited() -> Self {
-        Self { states: HoldStates::new([].into_iter().collect(), nothing()), is_full: false }
-    }
+/// The states of a request without any limit.
+fn unlimited() -> HoldStates {
+    HoldStates::new([].into_iter().collect(), nothing())
+}
 
+/// Returns the store's time if an override had ended before this answer to a reservation.
+fn passed(matching: &Matching<'_>, answer: &Result<HoldAnswer, StoreError>) -> Option<Timestamp> {
+    matching.end()?;
+    match answer {
+        Err(StoreError::Ended { now }) => Some(*now),
+        // A call is repeated that was admitted after the end, so without the override.
+        Ok(HoldAnswer::Conflict) => matching.first_end().possibly_passed(),
+        // No store has compared the end.
+        Ok(HoldAnswer::Decided(states)) if states.place() == HoldPlace::Nowhere => {
+            matching.first_end().passed_at(states.charged())
+        }
+        Err(StoreError::Full) => matching.first_end().passed_at(&[]),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+impl DecidedStates {
     fn result(self, matching: &Matching<'_>) -> ChargeResult {
         let Self { states, is_full } = self;
         let deciding = matching.counting().into_iter().flat_map(MatchedPolicies::deciding);
-        let limits = deciding.filter_map(|entry| Some((entry.applied.policy, entry.in_flight()?)));
-        let records = limits.zip(states.in_flight()).map(|((policy, in_flight), state)| InFlightRecord {
-            policy,
+        let limits = deciding.filter_map(|entry| Some((entry, entry.in_flight()?)));
+        let records = limits.zip(states.in_flight()).map(|((entry, in_flight), state)| InFlightRecord {
+            policy: entry.applied.policy,
             in_flight: in_flight.clone(),
+            by_override: entry.by_override.map(Into::into),
             state: *state,
         });
         let in_flight = InFlightResult::new(records.collect(), states.place(), states.charged());

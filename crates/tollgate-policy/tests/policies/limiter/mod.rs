@@ -7,7 +7,7 @@ mod hold_outages;
 mod holds;
 mod kinds;
 mod outages;
-mod override_sets;
+mod overrides;
 mod trials;
 mod versions;
 

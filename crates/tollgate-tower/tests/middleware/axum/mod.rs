@@ -12,6 +12,8 @@ mod one_view;
 #[cfg(feature = "policy")]
 mod outages;
 #[cfg(feature = "policy")]
+mod overrides;
+#[cfg(feature = "policy")]
 mod policies;
 #[cfg(feature = "policy")]
 mod policy_holds;
