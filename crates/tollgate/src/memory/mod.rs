@@ -91,6 +91,7 @@ const BATCH: usize = 16;
 /// before (`first_hit` quotas, and lengths that are not whole seconds); and the first unit in a new window after some
 /// thirteen hours, so in each window that is longer. Logs are in 64 maps, each with a lock, which denials take as well.
 /// Steps on holds with an id take one lock for all of them; other charges never wait for it, unless the store is full.
+/// A step [before an end](Step::ChargeBefore) takes the locks of its shards, and reads the precise clock.
 ///
 /// Each decision reads the clock once. Windows of a second or more use the coarse reading, except near their ends (see
 /// [`Clock::coarse_now`]), so no unit is counted in a window that is over.

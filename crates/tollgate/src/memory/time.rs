@@ -7,7 +7,8 @@
 //! - for logs, for windows shorter than 250 ticks, and for buckets whose units are back sooner than every 12 ticks;
 //! - in the last 12 ticks of a window, which may be over, with or without a counter;
 //! - if a window starts now or later by the coarse reading: a precise one opened it, or its first unit starts it;
-//! - for a denial by a bucket or a sliding window, whose usage falls all the time.
+//! - for a denial by a bucket or a sliding window, whose usage falls all the time;
+//! - for a step that has to come before an end.
 //!
 //! Room is made by the coarse reading alone, whatever decides. So no step drops a counter that another one still
 //! counts.

@@ -355,7 +355,12 @@ impl Stage {
             Step::Peek(asks) => self.store.peek(&all(asks)),
             Step::Set(ask, used) => one(self.store.set(&charge(ask).counter(), *used)),
             Step::Reset(ask) => one(Ok(self.store.reset(&charge(ask).counter()))),
-            Step::Record(_) | Step::Block(_) | Step::Refund(..) | Step::Sweep | Step::List => {
+            Step::ChargeBefore(..)
+            | Step::Record(_)
+            | Step::Block(_)
+            | Step::Refund(..)
+            | Step::Sweep
+            | Step::List => {
                 unreachable!("in no scene")
             }
         };

@@ -22,6 +22,8 @@ pub(in super::super) struct Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum Step {
     Charge(Vec<Ask>),
+    /// Before this time.
+    ChargeBefore(Vec<Ask>, i64),
     Peek(Vec<Ask>),
     Record(Ask),
     /// A charge, and its block.
@@ -37,13 +39,18 @@ pub(in super::super) enum Step {
 impl Step {
     pub(super) fn asks(&self) -> &[Ask] {
         match self {
-            Self::Charge(asks) | Self::Peek(asks) => asks,
+            Self::Charge(asks) | Self::ChargeBefore(asks, _) | Self::Peek(asks) => asks,
             Self::Block(asks) => asks,
             Self::Record(ask) | Self::Refund(ask, _) | Self::Reset(ask) | Self::Set(ask, _) => {
                 std::slice::from_ref(ask)
             }
             Self::Sweep | Self::List => &[],
         }
+    }
+
+    /// Whether it charges all or nothing.
+    pub(super) fn is_charge(&self) -> bool {
+        matches!(self, Self::Charge(_) | Self::ChargeBefore(..))
     }
 }
 
@@ -54,6 +61,8 @@ pub(in super::super) enum Answer {
     /// What was given back and what is used then, unless it was a fixed window that is over.
     Refunded(Option<(u64, u64)>),
     Full,
+    /// The end of the step had come at this time.
+    Ended(i64),
     /// The counters that were listed: quota, key, used and end.
     Listed(Vec<Named>),
     Swept,

@@ -125,8 +125,8 @@ impl Log {
         }
     }
 
-    /// Moves the clock.
-    pub(super) fn make(&mut self, by: Move) {
+    /// The time to which this move brings the clock.
+    pub(super) fn target(&self, by: Move) -> i64 {
         let ends = || self.ends.iter().copied();
         let to = match by {
             Move::By(millis) => self.now + millis,
@@ -138,7 +138,12 @@ impl Log {
             }
         };
         // The store's clock stands still some 8,900 years from 1970; the ledger's does not.
-        let to = to.clamp(-LAST, LAST);
+        to.clamp(-LAST, LAST)
+    }
+
+    /// Moves the clock.
+    pub(super) fn make(&mut self, by: Move) {
+        let to = self.target(by);
         self.has_stepped_back |= to < self.now;
         self.now = to;
     }

@@ -18,7 +18,7 @@ const ERA: i64 = (1 << 14) * SECOND;
 pub(super) fn calm(seed: u64) -> World {
     let mut random = SeededRandom::new(seed);
     let length = 4 + random.below(40);
-    with_blocks(make(&mut random, &[length], None), seed)
+    with_ends(with_blocks(make(&mut random, &[length], None), seed), seed)
 }
 
 /// Many calls for many keys, so that counters displace each other, shards are rebuilt and grow row by row, and the
@@ -27,7 +27,7 @@ pub(super) fn calm(seed: u64) -> World {
 pub(super) fn busy(seed: u64) -> World {
     let mut random = SeededRandom::new(seed);
     let (length, keys) = (125 + random.below(126), random.one_of(&[12, 40]));
-    with_blocks(make(&mut random, &[length], Some(keys)), seed)
+    with_ends(with_blocks(make(&mut random, &[length], Some(keys)), seed), seed)
 }
 
 /// Some threads with few calls each, so that all orders of a history can be searched.
@@ -37,7 +37,7 @@ pub(super) fn crowded(seed: u64) -> World {
     let threads = 2 + random.below(3);
     let lengths: Vec<usize> =
         (0..threads).map(|_| 1 + random.below(if threads > 3 { 3 } else { 5 })).collect();
-    with_blocks(make(&mut random, &lengths, None), seed)
+    with_ends(with_blocks(make(&mut random, &lengths, None), seed), seed)
 }
 
 fn make(random: &mut SeededRandom, lengths: &[usize], keys: Option<usize>) -> World {
@@ -153,6 +153,37 @@ fn with_blocks(mut world: World, seed: u64) -> World {
         }
     }
     world
+}
+
+/// Gives some worlds charges that come before an end. They have a seed of their own as well.
+fn with_ends(mut world: World, seed: u64) -> World {
+    let mut random = SeededRandom::new(seed.rotate_left(16));
+    if !random.once_in(3) {
+        return world;
+    }
+    let ticks = world.ticks;
+    for op in world.threads.iter_mut().flatten() {
+        if let Op::Check(asks) = op
+            && !random.once_in(3)
+        {
+            let asks = std::mem::take(asks);
+            *op = Op::CheckBefore(asks, an_end(&mut random, ticks));
+        }
+    }
+    world
+}
+
+/// About now, as far as the coarse reading may lag, at the end of a window, and far away.
+fn an_end(random: &mut SeededRandom, ticks: Ticks) -> Move {
+    match random.below(10) {
+        0..4 => {
+            Move::By(random.one_of(&[-1, 0, 1, 1, 2, 3, ticks.length, ticks.length * (ticks.missed + 1)]))
+        }
+        4 | 5 => Move::NextEnd(random.one_of(&[-1, 0, 0, 1])),
+        6 => Move::LastEnd(random.one_of(&[0, 1, 2])),
+        7 => Move::By(random.below(1_500) as i64),
+        _ => Move::By(DAY),
+    }
 }
 
 fn ticks(random: &mut SeededRandom) -> Ticks {

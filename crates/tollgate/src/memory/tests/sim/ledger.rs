@@ -114,6 +114,7 @@ impl<'a> Ledger<'a> {
                 self.full(event, asks, &counters)?;
                 counters.iter().for_each(|counter| self.move_back(*counter, event));
             }
+            Answer::Ended(now) => ended(event, *now)?,
             Answer::Listed(named) => self.listed(event, named)?,
             Answer::Swept => {}
         }
@@ -304,6 +305,11 @@ impl<'a> Ledger<'a> {
         states: &[State],
     ) -> Result<Vec<Vec<Belief>>, String> {
         let admitted = states.iter().all(|state| state.denial.is_none());
+        if let Step::ChargeBefore(_, end) = event.step
+            && end <= reading.truth
+        {
+            return Err(format!("rule 24: it ended at {end}, and the time is {}", reading.truth));
+        }
         let over = |state: &&State| state.window.is_some_and(|window| window.end <= reading.truth);
         if let Some(state) = states.iter().find(over) {
             let (window, truth) = (state.window, reading.truth);
@@ -428,6 +434,7 @@ impl<'a> Ledger<'a> {
             Step::Set(_, used) => assign(contents.with_only(first, now, (*used).min(LARGEST)), 0),
             Step::Reset(_) => (Written::Reset, vec![says(on_counter[0].0, contents, None, 0, 0)]),
             Step::Charge(_)
+            | Step::ChargeBefore(..)
             | Step::Peek(_)
             | Step::Block(_)
             | Step::Refund(..)
@@ -446,7 +453,7 @@ impl<'a> Ledger<'a> {
                     Denials::Overdraft => true,
                 };
                 let takes = admitted || each().any(counts);
-                let units = if takes && matches!(step, Step::Charge(_)) { cost } else { 0 };
+                let units = if takes && step.is_charge() { cost } else { 0 };
                 let after = contents.with_more(first, now, units);
                 // What was taken is that of the charges in their order (rule 10).
                 let mut left = after.used_now(first, now) - used;
@@ -496,7 +503,12 @@ impl<'a> Ledger<'a> {
     /// A step is refused only if as many counters are live as may be held (G8), and only if it would have made one.
     fn full(&self, event: &Event, asks: &[Ask], counters: &[usize]) -> Result<(), String> {
         self.lacks_room(event, counters)?;
-        if !matches!(event.step, Step::Charge(_) | Step::Peek(_)) {
+        if let Step::ChargeBefore(_, end) = event.step
+            && event.readings.iter().all(|reading| reading.is_coarse || end <= reading.truth)
+        {
+            return Err(format!("rule 24: it ended at {end}, whether or not there is room"));
+        }
+        if !event.step.is_charge() && !matches!(event.step, Step::Peek(_)) {
             return Ok(());
         }
         for counter in counters {
@@ -644,6 +656,18 @@ impl<'a> Ledger<'a> {
         closings.sort_unstable();
         closings
     }
+}
+
+/// A step may be refused as too late if a reading has reached its end. It changes nothing then, so that all beliefs stay.
+fn ended(event: &Event, now: i64) -> Result<(), String> {
+    let Step::ChargeBefore(_, end) = event.step else {
+        return Err("rule 24: the step has no end".to_owned());
+    };
+    if now < end {
+        return Err(format!("rule 24: it ended at {now}, before {end}"));
+    }
+    let is_read = event.readings.iter().any(|reading| (reading.time, reading.truth) == (now, now));
+    if is_read { Ok(()) } else { Err(format!("rule 24: the time of this call was never {now}")) }
 }
 
 /// What a step writes.

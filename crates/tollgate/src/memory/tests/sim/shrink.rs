@@ -172,6 +172,11 @@ fn simpler_ops(op: &Op) -> Vec<Op> {
     };
     match op {
         Op::Check(asks) => simpler.extend(fewer(asks).into_iter().map(Op::Check)),
+        Op::CheckBefore(asks, by) => {
+            simpler.push(Op::Check(asks.clone()));
+            simpler.extend(fewer(asks).into_iter().map(|asks| Op::CheckBefore(asks, *by)));
+            simpler.extend(simpler_moves(*by).into_iter().map(|by| Op::CheckBefore(asks.clone(), by)));
+        }
         Op::Peek(asks) => simpler.extend(fewer(asks).into_iter().map(Op::Peek)),
         Op::Batch(requests) => {
             simpler.extend(requests.iter().cloned().map(Op::Check));

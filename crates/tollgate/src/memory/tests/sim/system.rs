@@ -78,6 +78,15 @@ impl System {
     pub(super) fn act(&self, thread: usize, op: &Op) -> Vec<Event> {
         match op {
             Op::Check(asks) => self.event(thread, Step::Charge(asks.clone()), |this| this.check(asks)),
+            Op::CheckBefore(asks, by) => {
+                let end = self.clock.log().target(*by);
+                // The clock may be moved there.
+                self.clock.log().note_end(end);
+                self.event(thread, Step::ChargeBefore(asks.clone(), end), |this| {
+                    let end = Timestamp::from_unix_millis(end);
+                    this.counted(asks, this.store().charge_before(&this.charges(asks), end))
+                })
+            }
             Op::Batch(requests) => self.batch(thread, requests),
             Op::Peek(asks) => self.event(thread, Step::Peek(asks.clone()), |this| {
                 this.counted(asks, this.store().peek(&this.charges(asks)))
@@ -209,7 +218,7 @@ impl System {
         match answer.map_err(Into::into) {
             Ok(counted) => Answer::Counted(self.states(asks, &counted), None),
             Err(MemoryError::Full(Full)) => Answer::Full,
-            Err(MemoryError::Ended { now }) => panic!("no step of this world has an end: {now:?}"),
+            Err(MemoryError::Ended { now }) => Answer::Ended(now.as_unix_millis()),
         }
     }
 

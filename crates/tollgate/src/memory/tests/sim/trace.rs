@@ -32,6 +32,7 @@ pub(in super::super) fn trace(world: &World, history: Option<&History>, violatio
 fn step(step: &Step) -> String {
     match step {
         Step::Charge(charges) => format!("take {}", asks(charges)),
+        Step::ChargeBefore(charges, end) => format!("take {} before {end}", asks(charges)),
         Step::Peek(charges) => format!("look at {}", asks(charges)),
         Step::Record(ask) => format!("record {ask}"),
         Step::Block([ask, block]) => format!("record {ask}, or block by quota {}", block.quota),
@@ -62,6 +63,7 @@ fn answer(answer: &Answer) -> String {
         Answer::Counted(states, _) => states.iter().map(state).collect::<Vec<_>>().join("; "),
         Answer::Refunded(None) => "that window is over".to_owned(),
         Answer::Refunded(Some((given, used))) => format!("{given} given back, {used} used"),
+        Answer::Ended(now) => format!("ended at {now}"),
         Answer::Full => "the store is full".to_owned(),
         Answer::Listed(named) => format!("{named:?}"),
         Answer::Swept => "done".to_owned(),

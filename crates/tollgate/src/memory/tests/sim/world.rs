@@ -47,6 +47,8 @@ pub(in super::super) enum Naming {
 pub(in super::super) enum Op {
     /// Through the limiter.
     Check(Vec<Ask>),
+    /// Before an end, which lies where this move would bring the clock.
+    CheckBefore(Vec<Ask>, Move),
     /// Several requests at once.
     Batch(Vec<Vec<Ask>>),
     Peek(Vec<Ask>),
@@ -108,7 +110,7 @@ impl Op {
     /// The asks of an operation that stands alone.
     pub(super) fn asks_mut(&mut self) -> Vec<&mut Ask> {
         match self {
-            Self::Check(asks) | Self::Peek(asks) => asks.iter_mut().collect(),
+            Self::Check(asks) | Self::CheckBefore(asks, _) | Self::Peek(asks) => asks.iter_mut().collect(),
             Self::Batch(requests) => requests.iter_mut().flatten().collect(),
             Self::Record(ask)
             | Self::Block(ask)

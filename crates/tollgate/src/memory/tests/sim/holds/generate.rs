@@ -15,7 +15,7 @@ pub(super) fn calm(seed: u64) -> HoldWorld {
     let mut maker = HoldMaker { random: &mut random, world: &world, usual: &usual, clocks_step: true };
     let ops = (0..count).map(|_| maker.operation()).collect();
     world.threads = vec![ops];
-    world
+    with_ends(world, seed)
 }
 
 /// Two or three threads, in one window.
@@ -33,6 +33,24 @@ pub(super) fn crowded(seed: u64) -> HoldWorld {
     };
     let threads = (0..threads).map(|_| ops()).collect();
     world.threads = threads;
+    with_ends(world, seed)
+}
+
+/// Gives some worlds reservations that come before an end. They have a seed of their own, so that all else stays as it
+/// was.
+fn with_ends(mut world: HoldWorld, seed: u64) -> HoldWorld {
+    let mut random = SeededRandom::new(seed.rotate_left(16));
+    if !random.once_in(3) {
+        return world;
+    }
+    for op in world.threads.iter_mut().flatten() {
+        if let HoldOp::Reserve(ask) = op
+            && !random.once_in(3)
+        {
+            let ask = ask.clone();
+            *op = HoldOp::ReserveBefore(ask, random.one_of(&[-1, 0, 1, 1, 50, 1_000, 2 * HOUR, 2 * HOUR]));
+        }
+    }
     world
 }
 

@@ -23,6 +23,8 @@ pub(super) struct HoldEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HoldAct {
     Reserve(HoldAsk),
+    /// Before this time.
+    ReserveBefore(HoldAsk, i64),
     Look(HoldAsk),
     Renew(HoldAsk),
     /// With the start of the window that was charged, for each quota.
@@ -52,6 +54,8 @@ pub(super) enum HoldReply {
     Ended,
     Conflict,
     Full,
+    /// The end of the step had come at this time.
+    TooLate(i64),
     /// Of what answers nothing.
     Done,
 }

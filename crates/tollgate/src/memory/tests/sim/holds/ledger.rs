@@ -75,6 +75,7 @@ impl<'a> HoldLedger<'a> {
         }
         let expected = match &event.act {
             HoldAct::Reserve(ask) => self.reserve(ask, &event.reply)?,
+            HoldAct::ReserveBefore(ask, end) => self.reserve_before(ask, *end, event)?,
             HoldAct::Look(ask) => {
                 self.may_be_full(ask, &event.reply)?;
                 self.decide(ask).0
@@ -241,6 +242,23 @@ impl<'a> HoldLedger<'a> {
             return Ok(first);
         }
         Ok(HoldReply::Decided { in_flight, charged, is_repeated })
+    }
+
+    /// The reading that decides has not reached the end (rule 24), unless the id is known. Where there are several threads,
+    /// the last reading of a refusal for lack of room is a later one.
+    fn reserve_before(&mut self, ask: &HoldAsk, end: i64, event: &HoldEvent) -> Result<HoldReply, String> {
+        let is_known = self.holds.contains_key(&ask.id);
+        let is_refused = event.reply == HoldReply::Full && self.world.threads.len() > 1;
+        match event.wall {
+            Some(now) if now >= end && !is_known && !is_refused => {
+                if event.reply == HoldReply::Full {
+                    return Err(format!("rule 24: it ended at {end}, whether or not there is room"));
+                }
+                Ok(HoldReply::TooLate(now))
+            }
+            None if !is_known => Err("rule 24: no reading was compared with the end".into()),
+            _ => self.reserve(ask, &event.reply),
+        }
     }
 
     fn guard(&mut self, ask: &HoldAsk, number: u64, reply: &HoldReply) -> Result<HoldReply, String> {

@@ -112,13 +112,14 @@ impl HoldSystem {
     fn act(&self, op: &HoldOp, guards: &mut Guards, next: &mut u64) -> Option<HoldEvent> {
         let inside = &*self.0;
         match op {
-            HoldOp::Reserve(ask) => Some(self.event(HoldAct::Reserve(ask.clone()), || {
-                let reply = inside.step(ask, |terms| inside.store.take_hold(HoldStep::Reserve(terms)));
-                if let HoldReply::Decided { charged, .. } = &reply {
-                    inside.marks().insert(ask.id, charged.iter().map(|charge| charge.start).collect());
-                }
-                reply
-            })),
+            HoldOp::Reserve(ask) => {
+                Some(self.event(HoldAct::Reserve(ask.clone()), || inside.reserve(ask, None)))
+            }
+            HoldOp::ReserveBefore(ask, after) => {
+                let end = inside.clock.wall() + after;
+                let act = HoldAct::ReserveBefore(ask.clone(), end);
+                Some(self.event(act, || inside.reserve(ask, Some(Timestamp::from_unix_millis(end)))))
+            }
             HoldOp::Look(ask) => Some(self.event(HoldAct::Look(ask.clone()), || {
                 inside.step(ask, |terms| inside.store.take_hold(HoldStep::Look(terms)))
             })),
@@ -196,6 +197,17 @@ impl Inside {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn reserve(&self, ask: &HoldAsk, end: Option<Timestamp>) -> HoldReply {
+        let reply = self.step(ask, |terms| {
+            let terms = end.map_or(terms, |end| terms.before(end));
+            self.store.take_hold(HoldStep::Reserve(terms))
+        });
+        if let HoldReply::Decided { charged, .. } = &reply {
+            self.marks().insert(ask.id, charged.iter().map(|charge| charge.start).collect());
+        }
+        reply
+    }
+
     fn step(
         &self,
         ask: &HoldAsk,
@@ -258,7 +270,7 @@ fn length_of(millis: i64) -> HoldLength {
 fn reply(answer: Result<HoldAnswer, MemoryError>) -> HoldReply {
     match answer {
         Err(MemoryError::Full(Full)) => HoldReply::Full,
-        Err(MemoryError::Ended { now }) => panic!("no step of this world has an end: {now:?}"),
+        Err(MemoryError::Ended { now }) => HoldReply::TooLate(now.as_unix_millis()),
         Ok(HoldAnswer::Decided(states)) => HoldReply::Decided {
             in_flight: states.in_flight().iter().map(units_reply).collect(),
             charged: charge_replies(states.charged()),

@@ -40,6 +40,11 @@ impl TwoClocks {
         self.0.steady.fetch_add(steady, Ordering::SeqCst);
     }
 
+    /// What the wall clock shows, for the world. It is no reading of a call.
+    pub(super) fn wall(&self) -> i64 {
+        self.0.wall.load(Ordering::SeqCst)
+    }
+
     pub(super) fn moment(&self) -> u64 {
         self.0.moment.fetch_add(1, Ordering::SeqCst)
     }

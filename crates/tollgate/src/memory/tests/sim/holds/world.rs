@@ -61,6 +61,8 @@ pub(super) enum Settlement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HoldOp {
     Reserve(HoldAsk),
+    /// Before an end so many milliseconds after the call, by the wall clock.
+    ReserveBefore(HoldAsk, i64),
     Look(HoldAsk),
     Renew(HoldAsk),
     Settle(HoldAsk, Settlement),
