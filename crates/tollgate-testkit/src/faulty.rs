@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 
 use tollgate::kind::Standing;
 use tollgate::{
-    Answer, AnswerError, HoldAnswer, HoldStates, HoldStep, InFlight, InFlightState, Quota, QuotaState,
-    QuotaStates, Step, StepDeadline, Store, StoreError,
+    Answer, AnswerError, HoldAnswer, HoldStates, HoldStep, HoldTerms, InFlight, InFlightState, Quota,
+    QuotaState, QuotaStates, Step, StepDeadline, Store, StoreError,
 };
 
 /// A store that works until a [`StoreFault`] begins. Clones share counters and faults.
@@ -43,6 +43,8 @@ pub enum StoreFault {
     ForgetsQuotas,
     /// Answers to charges and peeks are for another limit.
     AnswersForAnotherLimit,
+    /// Steps that come [before an end](Step::ChargeBefore) are taken at any time.
+    ForgetsEnds,
     /// Charges and peeks are admitted with more usage than the limit allows.
     AdmitsPastTheLimit,
 }
@@ -141,9 +143,27 @@ impl<S: Store> FaultyStore<S> {
             Some(
                 StoreFault::ForgetsQuotas
                 | StoreFault::AnswersForAnotherLimit
+                | StoreFault::ForgetsEnds
                 | StoreFault::AdmitsPastTheLimit,
             )
             | None => step.await,
+        }
+    }
+
+    fn twisted_step<'a>(fault: Option<&StoreFault>, step: Step<'a>) -> Step<'a> {
+        match (fault, step) {
+            (Some(StoreFault::ForgetsEnds), Step::ChargeBefore { charges, .. }) => Step::Charge(charges),
+            _ => step,
+        }
+    }
+
+    fn twisted_hold_step<'a>(fault: Option<&StoreFault>, step: HoldStep<'a>) -> HoldStep<'a> {
+        match (fault, step) {
+            (Some(StoreFault::ForgetsEnds), HoldStep::Reserve(terms)) => {
+                let (in_flight, charges) = (terms.in_flight(), terms.charges());
+                HoldStep::Reserve(HoldTerms::new(terms.id(), in_flight, charges, terms.length()))
+            }
+            _ => step,
         }
     }
 
@@ -203,6 +223,7 @@ impl<S: Store> Store for FaultyStore<S> {
                 (0, fault) => fault,
                 _ => None,
             };
+            let step = Self::twisted_step(fault.as_ref(), step);
             let counted =
                 self.take(fault.as_ref(), async { self.store.step_until(step, deadline).await }).await?;
             Ok(match step {
@@ -230,8 +251,10 @@ impl<S: Store> Store for FaultyStore<S> {
             if steps.is_empty() {
                 return all;
             }
+            let steps: Vec<Step<'_>> =
+                steps.iter().map(|step| Self::twisted_step(fault.as_ref(), *step)).collect();
             let answers = self
-                .take(fault.as_ref(), async { Ok(self.store.step_each_until(steps, deadline).await) })
+                .take(fault.as_ref(), async { Ok(self.store.step_each_until(&steps, deadline).await) })
                 .await;
             let mut answers = answers.unwrap_or_else(|error| vec![Err(error); steps.len()]);
             if let Some(StoreFault::ForgetsQuotas) = fault {
@@ -255,6 +278,7 @@ impl<S: Store> Store for FaultyStore<S> {
                 (0, fault) => fault,
                 _ => None,
             };
+            let step = Self::twisted_hold_step(fault.as_ref(), step);
             let answer =
                 self.take(fault.as_ref(), async { self.store.hold_until(step, deadline).await }).await?;
             Ok(match answer {

@@ -173,7 +173,7 @@ fn said(decision: &Decision<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::QuotaState;
+    use crate::{Clock, Key, PolicyQuota, QuotaState};
 
     #[test]
     fn a_counting_store_counts_all_and_denies_nobody() {
@@ -194,6 +194,22 @@ mod tests {
             assert_eq!(assert_allowed(&limiter.peek("alice").await.unwrap()).used(), 5);
             limiter.refund(&mut taken.into_receipt()).await.unwrap();
             assert_eq!(limiter.peek("alice").await.unwrap().used(), 4);
+        });
+    }
+
+    #[test]
+    fn a_counting_store_counts_nothing_at_an_end() {
+        let clock = ManualClock::default();
+        let store = CountingStore::new(MemoryStore::builder().clock(clock.clone()).build());
+        let (quota, key, now) =
+            (PolicyQuota::new("test", Quota::per_minute(1)), Key::from("alice"), clock.now());
+        let charges = [Charge::new(&quota, &key, 2)];
+        tollgate_testkit::block_on(async {
+            let late = store.step(Step::ChargeBefore { charges: &charges, end: now }).await;
+            assert!(matches!(late, Err(StoreError::Ended { .. })), "{late:?}");
+            let end = now + std::time::Duration::from_millis(1);
+            let counted = store.step(Step::ChargeBefore { charges: &charges, end }).await.unwrap();
+            assert_eq!((counted.is_admitted(), counted[0].used()), (true, 2));
         });
     }
 

@@ -211,6 +211,7 @@ macro_rules! conformance {
     (ends: $subject:expr) => {
         $crate::conformance! { @each $subject =>
             ends::a_charge_before_its_end_is_an_ordinary_charge
+            ends::a_charge_before_an_end_can_be_given_back
             ends::a_charge_at_its_end_changes_nothing
             ends::a_charge_at_its_end_opens_no_window
             ends::exactly_the_charges_before_the_end_are_counted

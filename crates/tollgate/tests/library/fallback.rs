@@ -508,6 +508,28 @@ mod without_trouble {
     }
 
     tollgate_testkit::conformance!(every_store: untroubled());
+    tollgate_testkit::conformance!(ends: untroubled());
+    tollgate_testkit::conformance!(ends_of_holds: untroubled());
+
+    /// With `Local`, a step comes before its end by the clock of this process.
+    #[test]
+    fn steps_that_are_counted_here_keep_the_rules_of_ends() {
+        use tollgate_testkit::conformance::{ends, prove};
+        let away = || {
+            let shared = Shared::new();
+            shared.faulty.begin(StoreFault::unreachable());
+            Untroubled { store: shared.process(local("1")), clock: shared.clock }
+        };
+        prove(&away(), ends::a_charge_before_its_end_is_an_ordinary_charge(&away()));
+        prove(&away(), ends::a_charge_at_its_end_changes_nothing(&away()));
+        prove(&away(), ends::a_charge_at_its_end_opens_no_window(&away()));
+        prove(&away(), ends::exactly_the_charges_before_the_end_are_counted(&away()));
+        prove(&away(), ends::a_denial_is_counted_before_the_end_alone(&away()));
+        prove(&away(), ends::several_charges_have_one_end(&away()));
+        prove(&away(), ends::each_step_of_a_batch_has_its_own_end(&away()));
+        prove(&away(), ends::equal_charges_with_other_ends_are_other_steps(&away()));
+        prove(&away(), ends::the_earliest_and_the_latest_end_are_exact(&away()));
+    }
 }
 
 /// Charges each quota for one key, like a request that matches several policies.

@@ -6,6 +6,7 @@ mod coarse_clock;
 mod concurrency;
 mod conformance;
 mod fallback;
+mod fallback_ends;
 mod fallback_holds;
 mod hammer;
 mod hammer_kinds;
