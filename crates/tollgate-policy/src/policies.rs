@@ -13,7 +13,7 @@ use crate::overrides::{EndSlack, OverrideFinder, OverridesAt};
 use crate::reading::Readings;
 use crate::{
     Changes, Generation, MatchedPolicies, Mode, Outcome, OverrideSet, Policy, PolicyError, PolicyKind,
-    Refusal, SentReading, UndecidedValue, View,
+    Refusal, SentReading, UndecidedValue, UnknownValue, View,
 };
 
 /// All policies of a file, or of a program.
@@ -331,7 +331,13 @@ impl<'a> Progress<'a> {
         if !needs.overrides.has_any() {
             return Err(refusal);
         }
-        self.refusal.get_or_insert_with(|| refusal.into());
+        // A value that can still be found may show that an override denies the request.
+        let can_be_found =
+            |refusal: &Refusal| matches!(refusal, Refusal::Undecided { unknown: UnknownValue::NotYet, .. });
+        match &self.refusal {
+            Some(earlier) if can_be_found(earlier) || !can_be_found(&refusal) => {}
+            _ => self.refusal = Some(refusal.into()),
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use crate::file::{
     Override, Policy, Quota, QuotaChoice, Quotas, Test,
 };
 use crate::path::rewritten;
+use crate::run_override::{Moment, RunLimits, RunOverrides};
 
 /// A request: the names and values of its caller, and its cost.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub(crate) enum Outcome {
     DeniedAsListed,
     /// By the first of these policies, which lack a key.
     DeniedAsUnknown(BTreeSet<String>),
+    /// By an override of the first of these policies; another one if not all was known of the request first.
+    DeniedByOverride(BTreeSet<String>),
     /// An error: by one of these policies, because one of these attributes cannot be read, or because one of these
     /// policies of other callers would count it.
     Wrong {
@@ -81,7 +84,7 @@ pub(crate) struct Values {
 }
 
 /// Why a policy cannot count a request.
-enum Lack {
+pub(crate) enum Lack {
     /// A value of its key is missing.
     Missing,
     /// A value that it needs is wrong, or a cost or a limit is missing.
@@ -119,7 +122,7 @@ impl Request {
 }
 
 /// Normalizes a text of this attribute.
-fn spelled(name: &str, text: &str) -> String {
+pub(crate) fn spelled(name: &str, text: &str) -> String {
     match name {
         "path" => rewritten(text),
         "ip" => Address::parse(text)
@@ -146,12 +149,12 @@ impl Values {
     }
 
     /// Returns those of these attributes that are invalid.
-    fn unreadable<'a>(&self, names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    pub(crate) fn unreadable<'a>(&self, names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
         names.filter(|name| !self.is_readable(name)).map(str::to_owned).collect()
     }
 
     /// Returns the texts that a value stands for: each of its own, and GET for HEAD. Empty if there is no value.
-    fn texts<'a>(&'a self, name: &str) -> Result<Vec<&'a str>, Lack> {
+    pub(crate) fn texts<'a>(&'a self, name: &str) -> Result<Vec<&'a str>, Lack> {
         let mut texts: Vec<&str> = match self.said.get(name) {
             None => Vec::new(),
             Some(Said::Text(text)) => vec![text],
@@ -246,7 +249,12 @@ fn before_any_count(file: &File, values: &Values) -> Option<Outcome> {
     }
 }
 
-pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
+pub(crate) fn outcome(
+    file: &File,
+    values: &Values,
+    asked: u32,
+    (overrides, moment): (&RunOverrides, Moment),
+) -> Outcome {
     if let Some(outcome) = before_any_count(file, values) {
         return outcome;
     }
@@ -260,7 +268,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
     };
     let mut matched = both([false, false], readings_in(file, &file.allow, values));
     let (mut wrong, mut unknown, mut unread) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut foreign = BTreeSet::new();
+    let (mut foreign, mut denying) = (BTreeSet::new(), BTreeSet::new());
     let (mut deciding, mut tried) = (Vec::new(), Vec::new());
     for policy in &file.policies {
         let readings = readings_of(file, policy, values);
@@ -293,16 +301,33 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
             (Err(Lack::Wrong), OnMissingKey::Deny | OnMissingKey::Skip) => true,
             _ => false,
         };
+        let over = match &who {
+            Ok(_) => overrides.find(&policy.name, &counting.key, counting.overdraft, values, moment),
+            Err(_) => Ok(None),
+        };
+        if matches!(over, Ok(Some(RunLimits::Denied))) {
+            _ = if is_shadow { &mut would_deny } else { &mut denying }.insert(policy.name.clone());
+            continue;
+        }
         let counted = who.and_then(|who| {
+            let over = over?;
             let cost = cost(&counting.cost, values, asked)?;
             // Both are looked up before any limit is read.
-            let lists = lists(file, counting, values, readings)?;
+            let lists = match (lists(file, counting, values, readings), over) {
+                // Only candidates are left of them, and a trial is left out.
+                (Err(Lack::Unreadable(_)), Some(_)) => Vec::new(),
+                (lists, _) => lists?,
+            };
             let mut charged = Vec::new();
             for (quotas, candidates) in lists {
                 // A trial is left out if its limits are invalid.
-                charged.push((limited(&quotas, values)?, limited(&candidates, values).unwrap_or_default()));
+                let quotas = if over.is_some() { Vec::new() } else { limited(&quotas, values)? };
+                charged.push((quotas, limited(&candidates, values).unwrap_or_default()));
             }
-            let (quotas, candidates): (Vec<_>, Vec<_>) = charged.into_iter().unzip();
+            let (mut quotas, candidates): (Vec<_>, Vec<_>) = charged.into_iter().unzip();
+            if let Some(RunLimits::Quotas(limits)) = over {
+                quotas = vec![limited(limits, values)?];
+            }
             // A unit in flight is a request, whatever it costs.
             let counted = |quota: String| Counted {
                 policy: policy.name.clone(),
@@ -331,6 +356,9 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
             Err(Lack::Unreadable(names)) => unread.extend(names),
         }
     }
+    if !denying.is_empty() {
+        return Outcome::DeniedByOverride(denying);
+    }
     if !wrong.is_empty() || !unread.is_empty() || !foreign.is_empty() {
         return Outcome::Wrong { policies: wrong, unreadable: unread, foreign };
     }
@@ -346,7 +374,13 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
 
 /// Whether this further attribute may matter to a caller that knows only the values of these: no exempt policy matches
 /// for certain, and a policy that may match names the attribute.
-pub(crate) fn may_ask(file: &File, values: &Values, known: &BTreeSet<String>, attribute: &str) -> bool {
+pub(crate) fn may_ask(
+    file: &File,
+    overrides: &RunOverrides,
+    values: &Values,
+    known: &BTreeSet<String>,
+    attribute: &str,
+) -> bool {
     let mut values = values.clone();
     // An unknown attribute counts as unreadable.
     let unknown = file.names().into_iter().filter(|name| !known.contains(*name));
@@ -354,12 +388,15 @@ pub(crate) fn may_ask(file: &File, values: &Values, known: &BTreeSet<String>, at
     let may_match = |policy: &&Policy| matches(file, policy, &values) != Some(false);
     let is_exempt =
         |policy: &Policy| policy.counting.is_none() && matches(file, policy, &values) == Some(true);
+    let names = |policy: &Policy| {
+        let mut of_overrides = overrides.names(&policy.name);
+        policy.names(file).contains(&attribute) || of_overrides.any(|name| name == attribute)
+    };
     let mut listed = file.allow.iter().chain(&file.deny);
     !known.contains(attribute)
         && !file.policies.iter().any(is_exempt)
         && is_allowed(file, &values) != Some(true)
-        && (file.policies.iter().filter(may_match).any(|policy| policy.names(file).contains(&attribute))
-            || listed.any(|(name, _)| name == attribute))
+        && (file.policies.iter().filter(may_match).any(names) || listed.any(|(name, _)| name == attribute))
 }
 
 fn mode(file: &File, policy: &Policy) -> Mode {
@@ -449,7 +486,7 @@ fn passes(test: &Test, texts: &[&str], is_key: bool) -> bool {
 }
 
 /// Describes whom a key counts.
-fn who(key: &Key, values: &Values) -> Result<String, Lack> {
+pub(crate) fn who(key: &Key, values: &Values) -> Result<String, Lack> {
     let value = |name: &str| values.text(name)?.ok_or(Lack::Missing);
     match key {
         Key::Global => Ok("all requests".to_owned()),

@@ -14,6 +14,8 @@ mod judge;
 mod ledger;
 mod path;
 mod pattern;
+mod run_override;
+mod run_set;
 mod shrink;
 mod subject;
 mod writer;
@@ -29,6 +31,7 @@ use self::draw::Draw;
 use self::file::File;
 use self::judge::{Outcome, Request};
 use self::pattern::Pattern;
+use self::run_override::{Moment, RunOverrides};
 use self::subject::Subject;
 
 /// Requests for each file; reading the file takes longer than deciding on them.
@@ -38,6 +41,7 @@ const REQUESTS: usize = 12;
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     file: File,
+    overrides: RunOverrides,
     requests: Vec<Request>,
 }
 
@@ -55,6 +59,9 @@ struct Tally {
     charged: u64,
     tried: u64,
     would_deny: u64,
+    /// Requests that are decided otherwise because of an override.
+    overridden: u64,
+    overridden_denials: u64,
     /// Requests with a path in whose two readings different policies match.
     read_twice: u64,
 }
@@ -90,7 +97,7 @@ fn prove() {
     let Search { files, tally, found } = &search;
     println!(
         "\nRESULT prove/policies files={files} requests={} seconds={seconds:.0} charged={} exempt={} denied={} \
-         wrong={} unreadable={} foreign={} read_twice={} violations={}",
+         wrong={} unreadable={} foreign={} overridden={} read_twice={} violations={}",
         tally.requests,
         tally.charged,
         tally.exempt,
@@ -98,6 +105,7 @@ fn prove() {
         tally.wrong,
         tally.unreadable,
         tally.foreign,
+        tally.overridden,
         tally.read_twice,
         u8::from(found.is_some())
     );
@@ -131,8 +139,9 @@ fn run(first: u64, files: u64) -> Search {
             let seed = first.wrapping_add(number);
             let mut draw = Draw::new(seed);
             let file = draw.file();
+            let overrides = draw.run_overrides(&file);
             let requests = (0..REQUESTS).map(|_| draw.request()).collect();
-            let case = Case { file, requests };
+            let case = Case { file, overrides, requests };
             judged += 1;
             if let Err(fault) = case.judge(&mut tally) {
                 stop.store(true, Ordering::Relaxed);
@@ -152,9 +161,16 @@ fn run(first: u64, files: u64) -> Search {
 impl Case {
     /// Returns what is wrong, if anything.
     fn judge(&self, tally: &mut Tally) -> Result<(), String> {
-        let mut subject = Subject::read(&self.file)?;
+        let mut subject = Subject::read(&self.file, &self.overrides)?;
+        let none = RunOverrides::default();
         for request in &self.requests {
-            tally.count(&judge::outcome(&self.file, &request.values(), request.cost));
+            let outcome = |overrides| {
+                judge::outcome(&self.file, &request.values(), request.cost, (overrides, Moment::Known))
+            };
+            tally.count(&outcome(&none));
+            let under = outcome(subject.overrides());
+            tally.overridden += u64::from(under != outcome(&none));
+            tally.overridden_denials += u64::from(matches!(under, Outcome::DeniedByOverride(_)));
             tally.read_twice += u64::from(judge::depends_on_reading(&self.file, &request.values()));
             subject.agrees(request).map_err(|fault| format!("{fault}\n{request:?}"))?;
         }
@@ -187,6 +203,7 @@ impl Tally {
             Outcome::DeniedAsUnmatched => self.unmatched += 1,
             Outcome::DeniedAsListed => self.listed += 1,
             Outcome::DeniedAsUnknown(_) => self.unknown += 1,
+            Outcome::DeniedByOverride(_) => {}
             Outcome::Wrong { foreign, .. } if !foreign.is_empty() => self.foreign += 1,
             Outcome::Wrong { unreadable, .. } if !unreadable.is_empty() => self.unreadable += 1,
             Outcome::Wrong { .. } => self.wrong += 1,
@@ -210,6 +227,8 @@ impl Tally {
         self.charged += other.charged;
         self.tried += other.tried;
         self.would_deny += other.would_deny;
+        self.overridden += other.overridden;
+        self.overridden_denials += other.overridden_denials;
         self.read_twice += other.read_twice;
     }
 
@@ -227,10 +246,23 @@ impl Tally {
             charged,
             tried,
             would_deny,
+            overridden,
+            overridden_denials,
             read_twice,
         } = *self;
         let outcomes = [
-            exempt, unmatched, listed, unknown, wrong, unreadable, foreign, charged, tried, would_deny,
+            exempt,
+            unmatched,
+            listed,
+            unknown,
+            wrong,
+            unreadable,
+            foreign,
+            charged,
+            tried,
+            would_deny,
+            overridden,
+            overridden_denials,
             read_twice,
         ];
         let rarest = outcomes.into_iter().min();

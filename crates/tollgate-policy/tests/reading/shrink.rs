@@ -6,8 +6,9 @@ use crate::file::{Mode, Quota, QuotaChoice, Spelling};
 /// A change that leaves something out; returns false if there is nothing at this place.
 type Cut = fn(&mut Case, usize) -> bool;
 
-const CUTS: [Cut; 13] = [
+const CUTS: [Cut; 14] = [
     |case, at| is_removed(&mut case.requests, at),
+    |case, at| is_removed(&mut case.overrides.list, at),
     |case, at| is_removed(&mut case.file.policies, at),
     |case, at| {
         let lists = case.file.policies.iter_mut().map(|policy| &mut policy.conditions.lines);

@@ -4,16 +4,18 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 
-use tollgate::{Charge, CountDenied, InFlightCharge, ManualClock, MemoryStore};
+use tollgate::{Charge, CountDenied, InFlightCharge, ManualClock, MemoryStore, Timestamp};
 use tollgate_policy::{
-    AttributeValue, Attributes, CheckError, Config, Outcome as Found, Policy, PolicyLimiter, Refusal,
-    Sources, Texts, TrialKind, UnknownValue, View,
+    AttributeValue, Attributes, CheckError, Config, Outcome as Found, OverrideSet, Policy, PolicyLimiter,
+    Refusal, Sources, Texts, TrialKind, UnknownValue, View,
 };
 use tollgate_testkit::block_on;
 
 use crate::file::File;
 use crate::judge::{self, Counted, Outcome, Request, Said, Trial, Values};
 use crate::ledger::Ledger;
+use crate::run_override::{Moment, RunOverrides};
+use crate::run_set::set_of;
 
 /// The charges of quotas, and units in flight.
 type ChargedParts<'a> = (Vec<Charge<'a>>, Vec<InFlightCharge<'a>>);
@@ -23,6 +25,8 @@ pub(crate) struct Subject<'a> {
     whos: Whos,
     limiter: PolicyLimiter<MemoryStore<ManualClock>>,
     ledger: Ledger,
+    overrides: RunOverrides,
+    set: OverrideSet,
 }
 
 /// Which key belongs to which client under a policy: exactly one for each.
@@ -94,7 +98,7 @@ impl View for Seen<'_> {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn read(file: &'a File) -> Result<Self, String> {
+    pub(crate) fn read(file: &'a File, overrides: &RunOverrides) -> Result<Self, String> {
         let texts = file.written();
         let mut sources = Sources::of("limits.yaml", texts.policies);
         for (name, text) in texts.beside {
@@ -104,16 +108,24 @@ impl<'a> Subject<'a> {
         let config = config.map_err(|error| format!("the file is not taken: {error}"))?;
         let store = MemoryStore::builder().clock(ManualClock::default()).max_counters(1_000).build();
         let limiter = PolicyLimiter::new(store, config.into_policies(), "limits.yaml");
-        Ok(Self { file, whos: Whos::default(), limiter, ledger: Ledger::default() })
+        let (set, overrides) = set_of(file, limiter.live().policies(), overrides)?;
+        Ok(Self { file, whos: Whos::default(), limiter, ledger: Ledger::default(), overrides, set })
+    }
+
+    /// Returns the overrides that can be named.
+    pub(crate) const fn overrides(&self) -> &RunOverrides {
+        &self.overrides
     }
 
     /// Returns the first difference from the expected outcome of a request, if any.
     pub(crate) fn agrees(&mut self, request: &Request) -> Result<(), String> {
-        let Self { file, whos, limiter, ledger } = self;
+        self.agrees_under_overrides(request)?;
+        let Self { file, whos, limiter, ledger, .. } = self;
         let live = limiter.live();
         let (policies, values) = (live.policies(), request.values());
-        let (matching, expected) =
-            (judge::matching(file, &values), judge::outcome(file, &values, request.cost));
+        let none = RunOverrides::default();
+        let outcome = |values: &Values| judge::outcome(file, values, request.cost, (&none, Moment::Known));
+        let (matching, expected) = (judge::matching(file, &values), outcome(&values));
 
         let seen = Seen::of(request, None);
         let scanned = policies.as_slice().iter().filter(|policy| policy.matches(&seen) == Ok(true));
@@ -139,7 +151,7 @@ impl<'a> Subject<'a> {
             };
             // A caller of the service is trusted for its attributes.
             let values = Values { unverified: BTreeSet::new(), ..values.clone() };
-            let expected = judge::outcome(file, &values, request.cost);
+            let expected = outcome(&values);
             same(
                 "the index by attributes",
                 &matching,
@@ -168,13 +180,53 @@ impl<'a> Subject<'a> {
             match policies.charges(&lazy, request.cost) {
                 Err(Refusal::Undecided { attribute, unknown: UnknownValue::NotYet }) => {
                     let mut known = lazy.known.as_ref().expect("not all are known").borrow_mut();
-                    if !judge::may_ask(file, &values, &known, &attribute) {
+                    if !judge::may_ask(file, &none, &values, &known, &attribute) {
                         return Err(format!("`{attribute}` is asked for without need; known are {known:?}"));
                     }
                     known.insert(attribute.into());
                 }
                 found => {
                     return whos.check("a request of which nothing is known at first", &expected, found);
+                }
+            }
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// Like [`agrees`](Self::agrees), under the overrides of the case.
+    fn agrees_under_overrides(&mut self, request: &Request) -> Result<(), String> {
+        let Self { file, whos, limiter, overrides, set, .. } = self;
+        let live = limiter.live();
+        let (policies, values) = (live.policies(), request.values());
+        let expected = |moment| judge::outcome(file, &values, request.cost, (overrides, moment));
+        let now = Timestamp::from_unix_millis(overrides.now);
+        let seen = Seen::of(request, None);
+        for (of, moment, at) in [
+            ("under overrides", Moment::Known, Some(now)),
+            ("under overrides, by an estimate", Moment::Estimated, None),
+        ] {
+            let found = policies.charges_under(set, at, &seen, request.cost);
+            if let (Ok(Found::DenyOverride { policy, .. }), Outcome::DeniedByOverride(names)) =
+                (&found, &expected(moment))
+            {
+                same(of, &names.first().map(String::as_str), &Some(policy.name()))?;
+            }
+            whos.check(of, &expected(moment), found)?;
+        }
+        let lazy = Seen::of(request, Some(BTreeSet::new()));
+        loop {
+            match policies.charges_under(set, Some(now), &lazy, request.cost) {
+                Err(Refusal::Undecided { attribute, unknown: UnknownValue::NotYet }) => {
+                    let mut known = lazy.known.as_ref().expect("not all are known").borrow_mut();
+                    if !judge::may_ask(file, overrides, &values, &known, &attribute) {
+                        return Err(format!("`{attribute}` is asked for without need; known are {known:?}"));
+                    }
+                    known.insert(attribute.into());
+                }
+                found => {
+                    let of = "under overrides, if nothing is known at first";
+                    return whos.check(of, &expected(Moment::Known), found);
                 }
             }
         }
@@ -196,6 +248,9 @@ impl Whos {
             (Ok(Found::Exempt(policy)), Outcome::Exempt(names)) => names.contains(policy.name()),
             (Ok(Found::DenyUnmatched), Outcome::DeniedAsUnmatched) => true,
             (Ok(Found::Deny(policy)), Outcome::DeniedAsListed) => policy.name() == "deny",
+            (Ok(Found::DenyOverride { policy, .. }), Outcome::DeniedByOverride(names)) => {
+                names.contains(policy.name())
+            }
             (Ok(Found::DenyUnknown { policy, .. }), Outcome::DeniedAsUnknown(names)) => {
                 names.first().is_some_and(|name| name == policy.name())
             }

@@ -1,5 +1,6 @@
 //! Random files and requests. Values are few and similar, so that they collide and overlap.
 
+mod run_overrides;
 mod values;
 
 use std::collections::BTreeSet;
