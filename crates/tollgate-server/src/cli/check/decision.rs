@@ -20,6 +20,9 @@ pub(super) struct Decision {
     source: Option<String>,
     reason: Option<String>,
     retry_after_ms: Option<u64>,
+    /// The override that decides, or that gives the limit that decides.
+    #[serde(rename = "override")]
+    by_override: Option<AppliedOverride>,
     #[serde(default)]
     quotas: Vec<Quota>,
 }
@@ -35,6 +38,15 @@ struct Quota {
     held: Option<u64>,
     remaining: u64,
     reset_after_ms: Option<u64>,
+    #[serde(rename = "override")]
+    by_override: Option<AppliedOverride>,
+}
+
+/// An override that applies to the request.
+#[derive(Deserialize)]
+struct AppliedOverride {
+    /// Its end.
+    until: Option<String>,
 }
 
 impl Decision {
@@ -73,11 +85,17 @@ impl Decision {
                 format!("allowed by fallback{policy}: the store is full, or could not answer")
             }
             (true, ..) => match self.ground.as_deref() {
+                Some("unlimited") if self.by_override.is_some() => {
+                    format!("allowed: unlimited{}", readable(self.by_override.as_ref()))
+                }
                 Some("unlimited") => "allowed: no policy limits it".to_owned(),
                 Some("exempt") => format!("allowed{policy}: it is exempt"),
                 _ => format!("allowed{policy}"),
             },
             (false, Some(wait), _) => format!("denied{policy}: retry in {}", time(wait)),
+            (false, None, Some("denied_by_override")) => {
+                format!("denied{policy}{}", readable(self.by_override.as_ref()))
+            }
             (false, None, Some("missing_key")) => format!("denied{policy}: the request has no key"),
             (false, None, _) if self.limit == Some(0) => {
                 format!("denied{policy}: the limit is 0, and everything is denied")
@@ -97,7 +115,8 @@ impl Decision {
         };
         let mut policies: Vec<&str> = self.quotas.iter().map(|quota| quota.policy.as_str()).collect();
         policies.dedup();
-        for Quota { policy, quota, limit, used, held, remaining, reset_after_ms } in &self.quotas {
+        for Quota { policy, quota, limit, used, held, remaining, reset_after_ms, by_override } in &self.quotas
+        {
             let whose = if policies.len() > 1 { format!("{} ", Printable(policy)) } else { String::new() };
             let quota = Printable(quota);
             let counted = match (used, held) {
@@ -107,9 +126,22 @@ impl Decision {
             let reset =
                 reset_after_ms.map(|reset| format!(", resets in {}", time(reset))).unwrap_or_default();
             // Writing into a string does not fail.
-            let _ = write!(text, "\n  {whose}{quota}: {counted}, {remaining} remaining{reset}");
+            let _ = write!(
+                text,
+                "\n  {whose}{quota}: {counted}, {remaining} remaining{reset}{}",
+                readable(by_override.as_ref())
+            );
         }
         text
+    }
+}
+
+/// Returns what is said of a limit or a verdict that comes from an override; nothing if there is none.
+fn readable(by_override: Option<&AppliedOverride>) -> String {
+    match by_override {
+        None => String::new(),
+        Some(AppliedOverride { until: None }) => ", by override".to_owned(),
+        Some(AppliedOverride { until: Some(until) }) => format!(", by override until {}", Printable(until)),
     }
 }
 
@@ -131,5 +163,28 @@ mod tests {
         let unlimited = br#"{"allowed": true, "version": 1, "ground": "unlimited"}"#;
         let unlimited = Decision::read("server", StatusCode::OK, unlimited, true).unwrap();
         assert_eq!(unlimited.readable(), "allowed: no policy limits it");
+    }
+
+    #[test]
+    fn an_override_is_said_with_its_end() {
+        let said =
+            |body: &str| Decision::read("server", StatusCode::OK, body.as_bytes(), true).unwrap().readable();
+        let until = r#""override": {"until": "2026-12-24T00:00:00Z"}"#;
+        let quota = r#""policy": "search", "quota": "500/1m", "limit": 500, "used": 2, "remaining": 498"#;
+        assert_eq!(
+            said(&format!(r#"{{"allowed": true, {quota}, {until}}}"#)),
+            "allowed (policy search)\n  500/1m: 2 of 500 used, 498 remaining, by override until 2026-12-24T00:00:00Z"
+        );
+        let several =
+            format!(r#"{{"allowed": true, "quotas": [{{{quota}, "override": {{}}}}, {{{quota}}}]}}"#);
+        let said_of_several = said(&several);
+        let lines: Vec<&str> = said_of_several.lines().skip(1).collect();
+        let plain = "  500/1m: 2 of 500 used, 498 remaining";
+        assert_eq!(lines, [&format!("{plain}, by override"), plain]);
+        let denied =
+            r#"{"allowed": false, "policy": "search", "reason": "denied_by_override", "override": {}}"#;
+        assert_eq!(said(denied), "denied (policy search), by override");
+        let unlimited = format!(r#"{{"allowed": true, "ground": "unlimited", {until}}}"#);
+        assert_eq!(said(&unlimited), "allowed: unlimited, by override until 2026-12-24T00:00:00Z");
     }
 }
