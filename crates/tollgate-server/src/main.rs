@@ -11,6 +11,7 @@ use tollgate_server::args::{
     Args, CheckArgs, CheckConfigArgs, Command, CommandLine, CompletionsArgs, DoctorArgs, ExplainArgs,
     ManArgs, NewTokenArgs, OverrideCommand, ServeArgs, TokenCommand,
 };
+use tollgate_server::cli::explain::ExplainError;
 #[cfg(feature = "simulate")]
 use tollgate_server::cli::simulate;
 use tollgate_server::cli::{
@@ -150,14 +151,19 @@ fn check_config(args: &CheckConfigArgs) -> anyhow::Result<u8> {
 }
 
 fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
-    Ok(match explain::run(args) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(match runtime.block_on(explain::run(args)) {
         Ok(text) => answer(&text, SUCCESS),
         // Each line names the file.
-        Err(error @ ConfigError::Invalid { .. }) => {
+        Err(ExplainError::Config(error @ ConfigError::Invalid { .. })) => {
             output::complain(&error);
             FAILURE
         }
-        Err(error) => wrong_argument(error),
+        Err(error) => {
+            let is_unanswered = matches!(error, ExplainError::Store(_));
+            let status = wrong_argument(error);
+            if is_unanswered { NO_DECISION } else { status }
+        }
     })
 }
 

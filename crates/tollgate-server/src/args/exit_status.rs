@@ -83,7 +83,8 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
         "explain" => &[
             (SUCCESS, "the request is explained, whatever its verdict"),
             (FAILURE, "the file is not valid"),
-            (USAGE, "the arguments are wrong, or the file cannot be read"),
+            (USAGE, "the arguments are wrong, or the file or the folder cannot be read"),
+            (NO_DECISION, "the store with the overrides does not answer"),
             LOST,
         ],
         "simulate" => &[

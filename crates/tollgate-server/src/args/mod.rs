@@ -112,7 +112,7 @@ pub enum Command {
     /// Report the errors and warnings in policy files
     CheckConfig(CheckConfigArgs),
     /// Explain which policies match a request, why others do not, and what is charged
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Replay access logs through policies, and report which clients would have been denied
     #[cfg(feature = "simulate")]
     Simulate(Box<SimulateArgs>),
@@ -551,6 +551,7 @@ impl Command {
         match self {
             Self::Serve(args) => Some(&mut args.store_args),
             Self::Doctor(args) => Some(&mut args.store_args),
+            Self::Explain(args) => Some(&mut args.store_args),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tollgate::Timestamp;
 
-use super::{ClusterArgs, SHARED_STORE, Secret, StoreKeyArgs, value};
+use super::{ClusterArgs, SHARED_STORE, Secret, StoreArgs, StoreKeyArgs, value};
 
 /// Flags of `tollgate check-config`.
 #[derive(Debug, clap::Args)]
@@ -47,8 +47,10 @@ pub struct CheckConfigArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The command contacts no service and counts nothing, so it does not know how much is used; \
-                  `tollgate check --peek` asks a service."
+                  `tollgate check --peek` asks a service. Overrides of a running service are known only with --store or \
+                  --state-dir, which are read once."
 )]
+#[command(group = clap::ArgGroup::new("shared").args(["store", "file"]).multiple(true))]
 pub struct ExplainArgs {
     /// The policy file, or a folder of policy files
     #[arg(value_name = "PATH")]
@@ -72,7 +74,20 @@ pub struct ExplainArgs {
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_attribute_bytes: NonZeroUsize,
 
+    /// Explain the request under the overrides in this folder, which a service may be using [default: under none]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "store")]
+    pub state_dir: Option<PathBuf>,
+
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+
+    /// Explain the request under the overrides in this store, such as redis://HOST or redis+cluster://HOST
+    /// [default: under none]
+    #[arg(long, value_name = "URL", value_parser = value::secret, help_heading = SHARED_STORE)]
+    pub store: Option<Secret>,
+
+    /// The settings for its connections.
+    #[command(flatten)]
+    pub store_args: StoreArgs,
 }

@@ -14,6 +14,7 @@ mod change;
 mod counts;
 mod journal;
 mod journal_keeper;
+mod reading;
 mod setup;
 mod shared;
 mod status;
@@ -33,12 +34,16 @@ use self::counts::ChangeCounts;
 pub use self::journal::{JournalDamage, JournalError, StateFolderError};
 pub(crate) use self::journal::{OnDamage, OpenJournal};
 use self::journal_keeper::JournalKeeper;
+pub(crate) use self::reading::ReadOverrides;
 use self::setup::OverridesClock;
 pub(crate) use self::setup::{OverridesPlace, OverridesSetup};
 use self::shared::SharedKeeper;
 pub(crate) use self::status::OverridesStatus;
 use crate::metrics::OverridesFigures;
 use crate::store::ServedStore;
+
+/// The name of the records in a store.
+pub(crate) const RECORDS: &str = "overrides";
 
 /// The number of overrides that there may be by default.
 pub(crate) const DEFAULT_MAX: u32 = 1_000_000;

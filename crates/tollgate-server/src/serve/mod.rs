@@ -53,9 +53,6 @@ use crate::store::{self, MeteredStore, ServedStore, StoreSetup};
 /// the signal.
 const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
 
-/// The name of the overrides among the records of a store.
-const RECORDS: &str = "overrides";
-
 /// The parts that only a service with a shared store has.
 struct SharedParts {
     metrics: Arc<StoreMetrics>,
@@ -131,7 +128,8 @@ async fn serve_to_the_end(mut settings: Settings) -> anyhow::Result<ServiceEnd> 
     };
     let StoreSetup { url, prefix, identity, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
-    let (status, warming, records) = (shared.clone(), shared.clone(), shared.records(RECORDS));
+    let (status, warming, records) =
+        (shared.clone(), shared.clone(), shared.records(crate::overrides::RECORDS));
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
     let metered = MeteredStore::new(shared, timeout, identity.clone(), Arc::clone(&metrics));
     match layout {

@@ -1,28 +1,56 @@
 //! `tollgate explain`: shows the effect of a policy file on one request, with reasons.
 //!
 //! The policies themselves decide, in the code that every request runs through; this module only puts the outcome into
-//! words. It contacts no store, so it does not know the usage.
+//! words. It asks no store for counters, so it does not know the usage. The overrides of a service are read only if the
+//! arguments say where they are.
 
+mod overrides;
 mod readable;
 mod report;
+mod request;
 
-use tollgate::{Clock, SystemClock};
+use thiserror::Error;
+use tollgate::{Clock, StoreError, SystemClock};
 use tollgate_policy::{Config, ConfigError};
 
 use self::report::ExplainReport;
 use crate::args::ExplainArgs;
+use crate::overrides::JournalError;
 use crate::request::attributes;
+use crate::store::StoreSetupError;
+
+/// Why a request cannot be explained.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExplainError {
+    /// The file cannot be read, or is not valid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The settings of the store are wrong.
+    #[error(transparent)]
+    Setup(#[from] StoreSetupError),
+    /// The overrides in the folder cannot be read.
+    #[error("cannot read the overrides of `--state-dir`")]
+    Folder(#[from] JournalError),
+    /// The overrides in the store cannot be read.
+    #[error("cannot read the overrides of `--store`")]
+    Store(#[from] StoreError),
+}
 
 /// Returns the text to print about the request.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is not valid.
-pub fn run(args: &ExplainArgs) -> Result<String, ConfigError> {
+/// If the file cannot be read or is not valid, or if the overrides cannot be read.
+pub async fn run(args: &ExplainArgs) -> Result<String, ExplainError> {
     let config = Config::load(&args.file)?;
-    let at = args.at.unwrap_or_else(|| SystemClock.now());
+    let overrides = overrides::read(args, &config).await?;
+    let now = || overrides.as_ref().map_or_else(|| SystemClock.now(), |overrides| overrides.now);
+    let at = args.at.unwrap_or_else(now);
     let attributes = attributes::of_arguments(&args.attributes);
-    let report = ExplainReport::new(&config, &attributes, args.max_attribute_bytes.get(), args.cost, at);
+    let overrides = overrides.as_ref().map(|overrides| &overrides.set);
+    let report =
+        ExplainReport::new(&config, &attributes, args.max_attribute_bytes.get(), args.cost, at, overrides);
     Ok(if args.json {
         // This cannot fail: all keys are texts.
         serde_json::to_string(&report).unwrap_or_default() + "\n"

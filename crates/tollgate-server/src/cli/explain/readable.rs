@@ -8,7 +8,8 @@ use tollgate::{CalendarUnit, WindowLength};
 use tollgate_policy::Printable;
 
 use super::report::{
-    ChargeReport, ExplainReport, InFlightReport, PathReport, PolicyReport, QuotasFrom, WindowReport,
+    AppliedOverride, ChargeReport, ExplainReport, InFlightReport, OverridesReport, PathReport, PolicyReport,
+    QuotasFrom, WindowReport,
 };
 
 /// Prints the outcome first, then the policies that count the request, then the others.
@@ -21,7 +22,14 @@ impl fmt::Display for ExplainReport<'_> {
         }
         let (count, others): (Vec<_>, Vec<_>) =
             self.policies.iter().partition(|policy| policy.because.is_empty());
-        count.into_iter().chain(others).try_for_each(|policy| write!(f, "{policy}"))
+        count.into_iter().chain(others).try_for_each(|policy| write!(f, "{policy}"))?;
+        match &self.overrides {
+            None => writeln!(f, "overrides of a running service are not known: see --store and --state-dir"),
+            Some(OverridesReport { count: 0, .. }) => writeln!(f, "there are no overrides"),
+            Some(OverridesReport { version, .. }) => {
+                writeln!(f, "the overrides are those of version {}", version.as_deref().unwrap_or_default())
+            }
+        }
     }
 }
 
@@ -42,11 +50,18 @@ impl fmt::Display for PolicyReport<'_> {
         }
         match &self.counts {
             Some(who) => writeln!(f, " counts {}", Printable(who))?,
-            None if self.denies => writeln!(f, " denies the request")?,
+            None if self.denies || self.by_override.is_some() => writeln!(f, " denies the request")?,
             None => writeln!(f, " exempts the request")?,
         }
         if let Some(reading) = self.only_as {
             writeln!(f, "  matches only the {reading} path")?;
+        }
+        match self.by_override {
+            None => {}
+            Some(AppliedOverride { until: None }) => writeln!(f, "  by override")?,
+            Some(AppliedOverride { until: Some(until) }) => {
+                writeln!(f, "  by override, until {}", time(until, None))?;
+            }
         }
         for QuotasFrom { line, when } in &self.quotas_from {
             writeln!(f, "  uses the quotas in line {line}, for {}", Printable(when.join(", ")))?;

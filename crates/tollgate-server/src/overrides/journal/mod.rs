@@ -18,7 +18,7 @@ pub(crate) use self::change::{JournalChange, JournalRecord};
 pub use self::error::{JournalDamage, JournalError};
 pub use self::folder::StateFolderError;
 pub(crate) use self::journal_file::{JournalFailure, JournalFile, SnapshotStart, line_length};
-pub(crate) use self::opening::{OnDamage, OpenJournal};
+pub(crate) use self::opening::{OnDamage, OpenJournal, read};
 pub(crate) use self::snapshot::JournalSnapshot;
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::io::{self, BufReader, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tollgate_policy::{OverrideRecord, OverridesVersion};
+
 use super::change::{JournalChange, JournalHead, JournalRecord};
 use super::error::JournalError;
 use super::folder::{self, JOURNAL, StateFolder, StateFolderError};
@@ -128,6 +130,34 @@ impl OpenJournal {
         let reader = self.file.reader()?;
         Ok((self.file, live_records(reader, self.live)))
     }
+}
+
+/// Reads the overrides in this folder, and their version. Nothing is locked or changed, so a process may use the folder
+/// meanwhile: what it is writing is left out.
+///
+/// # Errors
+///
+/// If there is no journal, or if it is damaged.
+pub(crate) fn read(path: &Path) -> Result<(OverridesVersion, Vec<OverrideRecord>), JournalError> {
+    let path = path.join(JOURNAL);
+    let file = File::open(&path).map_err(failed(&path))?;
+    let survey = Survey::of(&file).map_err(failed(&path))?;
+    if let Some(form) = survey.foreign_form() {
+        return Err(JournalError::Form { path, form });
+    }
+    let head = match (survey.head, survey.damage.split_first()) {
+        (_, Some((first, further))) => {
+            return Err(JournalError::Damaged { path, first: first.clone(), further: further.len() });
+        }
+        // Without a head, there is damage.
+        (None, None) => return Err(failed(&path)(io::ErrorKind::InvalidData.into())),
+        (Some(head), None) => head,
+    };
+    (&file).rewind().map_err(failed(&path))?;
+    let records = live_records(file, survey.live);
+    let records = records.map(|record| record?.into_record().map_err(io::Error::other));
+    let records = records.collect::<io::Result<_>>().map_err(failed(&path))?;
+    Ok((OverridesVersion { epoch: head.epoch, number: survey.number }, records))
 }
 
 /// Opens the journal, and says whether it can be written; it cannot if its disk is read-only.

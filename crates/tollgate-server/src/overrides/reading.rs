@@ -1,0 +1,58 @@
+//! Overrides that are read once, for a command that decides nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{StoreError, SystemClock, Timestamp};
+use tollgate_policy::{OverrideSet, OverridesVersion, Policies};
+use tollgate_redis::{KeyIdentity, SharedRecords};
+
+use super::journal::{self, JournalError};
+use super::setup::{OverridesPlace, OverridesSetup};
+use super::text::read_record;
+use crate::store::fit::StoreFit;
+
+/// How long reading a store may take.
+const LOAD: Duration = Duration::from_secs(10);
+
+/// The overrides of a service, as they were at one time.
+pub(crate) struct ReadOverrides {
+    pub(crate) set: OverrideSet,
+    /// The store's time.
+    pub(crate) now: Timestamp,
+}
+
+impl ReadOverrides {
+    /// Reads those in a shared store. Records that are no overrides apply to nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer.
+    pub(crate) async fn of_store(
+        records: SharedRecords,
+        identity: KeyIdentity,
+        fit: StoreFit,
+        policies: &Policies,
+    ) -> Result<Self, StoreError> {
+        let loaded = records.load(LOAD).await?;
+        let (now, version) = (loaded.now(), loaded.state().version());
+        let empty = OverridesSetup::new(OverridesPlace::Off, 0, identity, Arc::new(fit), None).empty_set();
+        let set = empty.of_all(loaded.into_records().filter_map(|record| read_record(record).ok()), policies);
+        let version = OverridesVersion { epoch: version.epoch, number: version.number };
+        Ok(Self { set: if version.number == 0 { set } else { set.at_version(version) }, now })
+    }
+
+    /// Reads those in a folder, which a service may be using.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    pub(crate) fn of_folder(folder: &Path, policies: &Policies) -> Result<Self, JournalError> {
+        let (version, records) = journal::read(folder)?;
+        let fit = Arc::new(StoreFit::of_memory());
+        let setup = OverridesSetup::new(OverridesPlace::Off, 0, KeyIdentity::Digest, fit, None);
+        let set = setup.empty_set().of_all(records, policies).at_version(version);
+        Ok(Self { set, now: tollgate::Clock::now(&SystemClock) })
+    }
+}
