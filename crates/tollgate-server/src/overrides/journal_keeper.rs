@@ -205,7 +205,7 @@ impl JournalWriter {
                     RecordEnd::Never => None,
                     RecordEnd::At(time) => Some(time),
                     // Rounded up, as a shared store does.
-                    RecordEnd::After(length) => Some(now + length + ALMOST_A_MILLISECOND),
+                    RecordEnd::After(length) => Some(now + length.saturating_add(ALMOST_A_MILLISECOND)),
                 };
                 if until.is_some_and(|until| until <= now) {
                     return Err(OverridesError::EndPassed { now });

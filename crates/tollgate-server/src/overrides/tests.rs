@@ -208,8 +208,12 @@ async fn overrides_of_a_file_that_have_ended_are_deleted_after_a_while() {
     let kept = Kept::in_folder(folder.path(), MAX, Some(clock.clone()));
     let set = |id, end| kept.overrides.set(set_of(id, OverrideLimits::Denied, end), RecordMatch::Any);
     let second = std::time::Duration::from_secs(1);
-    let made = set("search:tenant=short", RecordEnd::After(second)).await.unwrap();
-    assert_eq!(made.record.unwrap().until, Some(clock.now() + second));
+    for (length, millis) in [(1_500, 2), (1_000_000, 1_000)] {
+        let end = RecordEnd::After(std::time::Duration::from_micros(length));
+        let made = set("search:tenant=short", end).await.unwrap();
+        let until = clock.now() + std::time::Duration::from_millis(millis);
+        assert_eq!(made.record.unwrap().until, Some(until), "rounded up, as in a store");
+    }
     set("search:tenant=long", RecordEnd::After(second * 2)).await.unwrap();
     set("upload:tenant=never", RecordEnd::Never).await.unwrap();
     let states = || {
@@ -231,7 +235,7 @@ async fn overrides_of_a_file_that_have_ended_are_deleted_after_a_while() {
     let last = set("upload:tenant=other", RecordEnd::Never).await.unwrap();
     assert_eq!(
         (states(), last.version.number),
-        (vec![OverrideState::Ended, OverrideState::Active, OverrideState::Active], 6)
+        (vec![OverrideState::Ended, OverrideState::Active, OverrideState::Active], 7)
     );
 }
 

@@ -431,8 +431,14 @@ fn invalid_settings_stop_the_start() {
     assert!(said.contains("set LIMIT_RESPONSE_HEADERS_ENABLED=true"), "{said}");
     let secret = folder.join("secret").to_str().expect("a path in UTF-8").to_owned();
     fs::write(&secret, "0123456789abcdef0123456789abcdef").expect("a file can be written");
-    let needless =
-        [("--answers", "rlaas"), ("--trusted-proxy", "10.0.0.0/8"), ("--hold-secret-file", &secret)];
+    let state = folder.join("state").to_str().expect("a path in UTF-8").to_owned();
+    let needless = [
+        ("--answers", "rlaas"),
+        ("--trusted-proxy", "10.0.0.0/8"),
+        ("--hold-secret-file", &secret),
+        ("--state-dir", &state),
+        ("--max-overrides", "5"),
+    ];
     for (flag, value) in needless {
         let said = refused(&[], &[&import[..], &[flag, value]].concat());
         let expected =
