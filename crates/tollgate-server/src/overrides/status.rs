@@ -20,9 +20,10 @@ pub(crate) struct OverridesStatus {
 impl OverridesStatus {
     /// Returns a line for `/readyz` if they are stale. It has no reason, because not everyone should see addresses.
     pub(crate) fn stale_line(&self) -> Option<String> {
-        self.is_stale.then(|| match &self.version {
-            Some(version) => format!("the overrides are stale: version {version} stays live\n"),
-            None => "the overrides could not be read yet: none is live\n".to_owned(),
+        self.is_stale.then(|| match (&self.version, self.age) {
+            (Some(version), _) => format!("the overrides are stale: version {version} stays live\n"),
+            (None, Some(_)) => "the overrides are stale: there were none\n".to_owned(),
+            (None, None) => "the overrides could not be read yet: none is live\n".to_owned(),
         })
     }
 }

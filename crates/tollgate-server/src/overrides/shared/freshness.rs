@@ -86,13 +86,16 @@ impl Freshness {
         }
         record.is_told = true;
         let reason = record.trouble.as_deref().unwrap_or("a read takes long");
-        match version() {
-            Some(version) => warn!(
-                reason, %version,
-                "the overrides are stale: they could not be read for a second, and the last ones stay live"
-            ),
-            None => warn!(reason, "the overrides could not be read yet: none is live"),
+        if !record.has_read {
+            warn!(reason, "the overrides could not be read yet: none is live");
+            return;
         }
+        let version = version().map_or_else(|| "none".to_owned(), |version| version.to_string());
+        warn!(
+            reason,
+            version,
+            "the overrides are stale: they could not be read for a second, and the last ones stay live"
+        );
     }
 
     fn record(&self) -> MutexGuard<'_, ReadRecord> {
