@@ -632,7 +632,7 @@ impl<'a> Trial<'a> {
         let Self { entry, kind, quotas, .. } = *self;
         // An override has them as they are charged.
         let is_override = kind == TrialKind::Shadow && entry.by_override.is_some();
-        let of_override = if is_override { quotas } else { &[] };
+        let override_quotas = if is_override { quotas } else { &[] };
         let places_in_two = entry.places_in_two_lists().map(|[enforced, candidates]| match kind {
             TrialKind::Shadow => &**enforced,
             TrialKind::Candidate => &**candidates,
@@ -642,6 +642,6 @@ impl<'a> Trial<'a> {
             let quotas = if kind == TrialKind::Shadow { enforced } else { candidates };
             quotas.quotas.get(place as usize)
         });
-        of_override.iter().chain(listed.filter(move |_| !is_override))
+        override_quotas.iter().chain(listed.filter(move |_| !is_override))
     }
 }

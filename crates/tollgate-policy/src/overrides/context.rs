@@ -1,12 +1,13 @@
 //! What all versions of the overrides have in common.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tollgate::{Clock, Key, Timestamp};
 
+use super::key_cache::KeyCache;
 use super::row::Remarks;
-use super::{OverrideDigest, OverrideFit, OverrideQuotas};
+use super::{OverrideDigest, OverrideFit, OverrideKey, OverrideQuotas};
 use crate::{Policies, Policy};
 
 /// What all versions of the overrides have in common: how keys are digested, the store's clock, and texts that many
@@ -16,6 +17,8 @@ pub(super) struct Context {
     clock: Arc<dyn Clock>,
     fit: Option<Arc<dyn OverrideFit>>,
     shared: Mutex<SharedTexts>,
+    /// Made once a request needs the digest of its key.
+    cache: OnceLock<KeyCache>,
 }
 
 /// Texts that are kept once for all overrides that have them.
@@ -32,12 +35,12 @@ const SHARED: usize = 4_096;
 
 impl Context {
     pub(super) fn new(digest: Arc<dyn OverrideDigest>, clock: Arc<dyn Clock>) -> Self {
-        Self { digest, clock, fit: None, shared: Mutex::default() }
+        Self { digest, clock, fit: None, shared: Mutex::default(), cache: OnceLock::new() }
     }
 
     pub(super) fn with_fit(&self, fit: Arc<dyn OverrideFit>) -> Self {
         let (digest, clock) = (Arc::clone(&self.digest), Arc::clone(&self.clock));
-        Self { digest, clock, fit: Some(fit), shared: Mutex::default() }
+        Self { fit: Some(fit), ..Self::new(digest, clock) }
     }
 
     pub(super) const fn has_fit(&self) -> bool {
@@ -56,6 +59,13 @@ impl Context {
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Returns the digest of a request's key, which other requests probably have as well.
+    #[inline]
+    pub(super) fn digest_of_request(&self, key: &Key<'_>) -> OverrideKey {
+        let cache = self.cache.get_or_init(KeyCache::new);
+        OverrideKey(cache.get(key, || self.digest.digest(key)))
     }
 
     /// Returns the label, in one place for those who share it.

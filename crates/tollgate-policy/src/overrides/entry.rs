@@ -5,7 +5,7 @@ use std::fmt;
 use tollgate::Timestamp;
 
 use super::context::Context;
-use super::part::{Part, TargetRow};
+use super::policy_overrides::{PolicyOverrides, TargetRow};
 use super::row::OverrideRow;
 use super::terms::Ruling;
 use super::{OverrideName, OverrideQuotas, OverrideRecord, OverrideState, OverrideTarget};
@@ -14,7 +14,7 @@ use super::{OverrideName, OverrideQuotas, OverrideRecord, OverrideState, Overrid
 #[derive(Clone, Copy)]
 pub struct OverrideEntry<'a> {
     pub(super) context: &'a Context,
-    pub(super) part: &'a Part,
+    pub(super) part: &'a PolicyOverrides,
     pub(super) target: TargetRow<'a>,
 }
 

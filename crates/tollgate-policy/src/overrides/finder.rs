@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::{Key, Timestamp};
 
-use super::part::Part;
+use super::policy_overrides::PolicyOverrides;
 use super::row::{OverrideRow, TextRow};
 use super::terms::Ruling;
 use super::texts::AttributeRows;
@@ -114,7 +114,7 @@ impl<'a> OverrideFinder<'a> {
     fn find_in<V: View>(
         &self,
         set: &'a OverrideSet,
-        part: &'a Part,
+        part: &'a PolicyOverrides,
         key: &Key<'_>,
         view: &V,
     ) -> Result<Option<ByOverride<'a>>, UndecidedValue<'a>> {
@@ -162,7 +162,7 @@ impl<'a> OverrideFinder<'a> {
 /// Returns the override of the longest text that one of the attributes meets. Of two of one length, the attribute whose
 /// name comes first counts, then the text that comes first.
 fn longest<'a, V: View>(
-    part: &'a Part,
+    part: &'a PolicyOverrides,
     view: &V,
     is_asked: impl Fn(&AttributeRows) -> bool,
     find: impl Fn(&'a AttributeRows, &str) -> Option<(&'a TextRow, ByOverride<'a>)>,

@@ -1,4 +1,4 @@
-//! Overrides: limits in the place of a policy's, for some of its requests, that change while the service runs.
+//! Overrides: limits that replace a policy's for some of its requests, and change while the service runs.
 //!
 //! ```text
 //! OverrideRecord ──▶ row, terms ──▶ part of a policy ──▶ OverrideSet ──▶ matching
@@ -13,10 +13,12 @@
 mod bulk;
 mod context;
 mod entry;
+mod filter;
 mod finder;
 mod key;
+mod key_cache;
 mod name;
-mod part;
+mod policy_overrides;
 mod process;
 mod quotas;
 mod record;

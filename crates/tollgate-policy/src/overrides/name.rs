@@ -105,7 +105,13 @@ impl fmt::Display for OverrideTarget {
         match self {
             Self::Key(key) => write!(f, "={key}"),
             Self::Attribute { attribute, text, is_whole } => {
-                write!(f, "{}{}{}", Escaped(attribute), if *is_whole { '=' } else { '^' }, Escaped(text))
+                write!(
+                    f,
+                    "{}{}{}",
+                    EscapedText(attribute),
+                    if *is_whole { '=' } else { '^' },
+                    EscapedText(text)
+                )
             }
         }
     }
@@ -145,13 +151,13 @@ impl FromStr for OverrideTarget {
 }
 
 /// A text with `%` and two digits in place of the bytes that would be hard to read, to type or to tell from the rest.
-struct Escaped<'a>(&'a str);
+struct EscapedText<'a>(&'a str);
 
 const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'/' | b'@' | b'+')
 }
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for byte in self.0.bytes() {
             match is_plain(byte) {

@@ -33,7 +33,7 @@ pub enum OverrideLimitsError {
         second: Box<Quota>,
     },
     /// There are two limits in flight.
-    #[error("{second} is a second limit in flight beside {first}: keep one of them")]
+    #[error("{second} is a second limit in flight, and {first} the first: keep one of them")]
     SecondInFlight {
         /// The first one.
         first: InFlight,
@@ -53,7 +53,7 @@ pub enum OverrideLimitsError {
     },
 }
 
-/// What a denial charges besides nothing.
+/// What a denial charges, if it charges anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeniedCount {
     /// The quotas that had no room.

@@ -15,7 +15,7 @@ pub struct OverrideRecord {
     /// The written form of the policy's key when it was set. If the policy has another key, the override does not
     /// apply.
     pub key: Box<str>,
-    /// What takes the place of the policy's limits.
+    /// What replaces the policy's limits.
     pub limits: OverrideLimits,
     /// The time from which on it does not apply any more, by the store's clock; `None` if it has no end.
     pub until: Option<Timestamp>,
@@ -31,7 +31,7 @@ pub struct OverrideRecord {
     pub version: u64,
 }
 
-/// What an override puts in the place of a policy's limits.
+/// What replaces a policy's limits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OverrideLimits {
     /// These limits, each as it is written in a file: `500/1m`, `20~in_flight`.

@@ -6,7 +6,7 @@ use tollgate::Timestamp;
 
 use super::OverrideKey;
 use super::terms::Terms;
-use super::tree::Row;
+use super::tree::TreeRow;
 
 /// An override, without its target.
 #[derive(Debug, Clone)]
@@ -40,8 +40,8 @@ pub(super) struct KeyRow {
 /// A key's digest in two words: a number of 128 bits would leave a gap of 8 bytes in each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Digest {
-    high: u64,
-    low: u64,
+    pub(super) high: u64,
+    pub(super) low: u64,
 }
 
 /// An override of a text.
@@ -55,6 +55,11 @@ impl OverrideRow {
     pub(super) fn new(terms: Arc<Terms>, until: Option<Timestamp>, at: Timestamp, version: u64) -> Self {
         let until = until.map_or(NO_END, Timestamp::as_unix_millis);
         Self { terms, until, at, version, label: None, remarks: None }
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test() -> Self {
+        Self::new(Arc::new(Terms::for_test()), None, Timestamp::from_unix_millis(0), 0)
     }
 
     pub(super) fn with_texts(self, label: Option<Arc<str>>, remarks: Option<Arc<Remarks>>) -> Self {
@@ -76,6 +81,10 @@ impl KeyRow {
         Self { digest: key.into(), row }
     }
 
+    pub(super) const fn digest(&self) -> Digest {
+        self.digest
+    }
+
     pub(super) fn target(&self) -> OverrideKey {
         let Digest { high, low } = self.digest;
         OverrideKey(u128::from(high) << 64 | u128::from(low))
@@ -88,7 +97,7 @@ impl From<OverrideKey> for Digest {
     }
 }
 
-impl Row for KeyRow {
+impl TreeRow for KeyRow {
     type Key = Digest;
 
     fn key(&self) -> &Digest {
@@ -96,7 +105,7 @@ impl Row for KeyRow {
     }
 }
 
-impl Row for TextRow {
+impl TreeRow for TextRow {
     type Key = Arc<str>;
 
     fn key(&self) -> &Arc<str> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tollgate::{Clock, Key, Timestamp};
 
 use super::context::Context;
-use super::part::{Compiler, Part};
-use super::tree::{Row, Tree};
+use super::policy_overrides::{Compiler, PolicyOverrides};
+use super::tree::{Tree, TreeRow};
 use super::{
     InertReason, OverrideDigest, OverrideEntry, OverrideFit, OverrideKey, OverrideName, OverrideRecord,
     OverridesVersion,
@@ -65,16 +65,16 @@ pub struct OverrideSet {
 #[derive(Clone)]
 struct PartRow {
     name: Arc<str>,
-    part: Arc<Part>,
+    part: Arc<PolicyOverrides>,
 }
 
 #[derive(Clone)]
 struct PlaceRow {
     place: u32,
-    part: Arc<Part>,
+    part: Arc<PolicyOverrides>,
 }
 
-impl Row for PartRow {
+impl TreeRow for PartRow {
     type Key = Arc<str>;
 
     fn key(&self) -> &Arc<str> {
@@ -82,7 +82,7 @@ impl Row for PartRow {
     }
 }
 
-impl Row for PlaceRow {
+impl TreeRow for PlaceRow {
     type Key = u32;
 
     fn key(&self) -> &u32 {
@@ -123,19 +123,19 @@ impl OverrideSet {
         let compiler = Compiler { context: &self.context, policies, by_name: Some(&by_name) };
         let mut parts = BTreeMap::new();
         for record in records {
-            super::bulk::BulkPart::add(&mut parts, compiler, record);
+            super::bulk::BulkOverrides::add(&mut parts, compiler, record);
         }
         let empty = Self::empty(Arc::clone(&self.context));
         parts.into_values().fold(empty, |set, part| set.with_part(part.finish()))
     }
 
-    /// Returns the same overrides with this one, in the place of another of its name.
+    /// Returns the same overrides with this one, which replaces another of its name.
     #[must_use]
     pub fn with(&self, record: OverrideRecord, policies: &Policies) -> Self {
         let compiler = Compiler { context: &self.context, policies, by_name: None };
         let part = match self.part(&record.name.policy) {
             Some(part) => part.with(compiler, record),
-            None => Part::new(compiler, &record.name.policy).with(compiler, record),
+            None => PolicyOverrides::new(compiler, &record.name.policy).with(compiler, record),
         };
         self.with_part(part)
     }
@@ -163,7 +163,7 @@ impl OverrideSet {
     }
 
     /// Returns the same overrides with those of one policy replaced.
-    fn with_part(&self, part: Part) -> Self {
+    fn with_part(&self, part: PolicyOverrides) -> Self {
         let (name, place, len) = (Arc::clone(&part.name), part.place, part.len());
         let by_name = |other: &Arc<str>| other.cmp(&name);
         let before = self.part(&name).map_or(0, |part| part.len());
@@ -184,7 +184,7 @@ impl OverrideSet {
         set
     }
 
-    fn part(&self, policy: &str) -> Option<&Arc<Part>> {
+    fn part(&self, policy: &str) -> Option<&Arc<PolicyOverrides>> {
         self.parts.get(|name| (**name).cmp(policy)).map(|row| &row.part)
     }
 
@@ -198,7 +198,7 @@ impl OverrideSet {
     }
 
     /// Returns the overrides of the policy at this place.
-    pub(super) fn part_at(&self, place: u32, policy: &Policy) -> Option<&Part> {
+    pub(super) fn part_at(&self, place: u32, policy: &Policy) -> Option<&PolicyOverrides> {
         let row = self.places.get(|other| other.cmp(&place))?;
         // Under other policies than those of the set, another one may be there.
         Some(&*row.part).filter(|part| *part.name == *policy.name())
@@ -211,7 +211,7 @@ impl OverrideSet {
     /// The reason.
     pub fn expect_fit(&self, record: &OverrideRecord, policies: &Policies) -> Result<(), InertReason> {
         let compiler = Compiler { context: &self.context, policies, by_name: None };
-        Part::new(compiler, &record.name.policy).expect_fit(compiler, record.clone())
+        PolicyOverrides::new(compiler, &record.name.policy).expect_fit(compiler, record.clone())
     }
 
     /// Returns the override of this name.

@@ -37,9 +37,9 @@ pub trait OverrideFit: Send + Sync {
     fn misfit(&self, policies: &Policies, policy: &Policy, limits: &OverrideQuotas) -> Option<Box<str>>;
 }
 
-/// What rulings depend on, besides their terms.
+/// What rulings depend on, next to their terms.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Basis {
+pub(super) enum TermsBasis {
     Policy(Box<PolicyBasis>),
     /// No override of the policy applies.
     Inert(InertReason),
@@ -63,7 +63,15 @@ struct TableRows {
     kept: usize,
 }
 
-impl Basis {
+#[cfg(test)]
+impl Terms {
+    pub(super) fn for_test() -> Self {
+        let id = TermsId { key: "user".into(), limits: OverrideLimits::Unlimited };
+        Self { id: Arc::new(id), ruling: Ok(Ruling::Unlimited) }
+    }
+}
+
+impl TermsBasis {
     pub(super) fn of(name: &str, policy: Option<&Policy>) -> Self {
         match policy {
             None => Self::Inert(InertReason::NoPolicy(name.into())),

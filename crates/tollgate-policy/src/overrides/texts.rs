@@ -64,7 +64,7 @@ impl AttributeRows {
         }
     }
 
-    /// Returns the same with another row in the place of each.
+    /// Returns the same with each row replaced by another.
     pub(super) fn map(&self, mut row: impl FnMut(&OverrideRow) -> OverrideRow) -> Self {
         let (wholes, prefixes) = (self.wholes.map(&mut row), self.prefixes.map(&mut row));
         Self { wholes, prefixes, ..self.clone() }
@@ -77,7 +77,7 @@ impl TextRows {
         let mut lengths = Lengths::default();
         rows.iter().for_each(|row| lengths.add(&row.text));
         let usable = rows.iter().filter(|row| is_usable(&row.row)).count();
-        Self { lengths: lengths.0.into(), usable, rows: Tree::of_sorted(rows) }
+        Self { lengths: lengths.0.into(), usable, rows: Tree::of_sorted([rows]) }
     }
 
     /// Returns whether some of them may apply.

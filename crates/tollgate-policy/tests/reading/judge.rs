@@ -389,8 +389,8 @@ pub(crate) fn may_ask(
     let is_exempt =
         |policy: &Policy| policy.counting.is_none() && matches(file, policy, &values) == Some(true);
     let names = |policy: &Policy| {
-        let mut of_overrides = overrides.names(&policy.name);
-        policy.names(file).contains(&attribute) || of_overrides.any(|name| name == attribute)
+        let mut compared = overrides.names(&policy.name);
+        policy.names(file).contains(&attribute) || compared.any(|name| name == attribute)
     };
     let mut listed = file.allow.iter().chain(&file.deny);
     !known.contains(attribute)

@@ -74,19 +74,19 @@ impl RunOverrides {
         values: &Values,
         moment: Moment,
     ) -> Result<Option<&RunLimits>, Lack> {
-        let of_policy: Vec<&RunOverride> = self.list.iter().filter(|over| over.policy == policy).collect();
+        let listed: Vec<&RunOverride> = self.list.iter().filter(|over| over.policy == policy).collect();
         let applies = |over: &RunOverride| !over.is_inert(is_overdraft) && !self.is_over(over, moment);
         let this = who(key, values)?;
         let has_key = |over: &&&RunOverride| match &over.target {
             RunTarget::Key(pairs) => who(key, &of_pairs(pairs)).is_ok_and(|who| who == this),
             RunTarget::Text { .. } => false,
         };
-        if let Some(over) = of_policy.iter().rfind(has_key).filter(|over| applies(over)) {
+        if let Some(over) = listed.iter().rfind(has_key).filter(|over| applies(over)) {
             return Ok(Some(&over.limits));
         }
         for looks_for_whole in [true, false] {
             let mut named = BTreeMap::<Name, &RunOverride>::new();
-            for over in &of_policy {
+            for over in &listed {
                 let RunTarget::Text { attribute, text, is_whole } = &over.target else { continue };
                 if *is_whole == looks_for_whole && can_compare(key, attribute) {
                     let text = if *is_whole { spelled(attribute, text) } else { text.clone() };
@@ -121,8 +121,8 @@ impl RunOverrides {
 
     /// Returns the attributes that the overrides of a policy compare.
     pub(crate) fn names<'a>(&'a self, policy: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_policy = self.list.iter().filter(move |over| over.policy == policy);
-        of_policy.filter_map(|over| match &over.target {
+        let listed = self.list.iter().filter(move |over| over.policy == policy);
+        listed.filter_map(|over| match &over.target {
             RunTarget::Key(_) => None,
             RunTarget::Text { attribute, .. } => Some(attribute.as_str()),
         })

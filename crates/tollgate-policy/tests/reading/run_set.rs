@@ -90,8 +90,8 @@ fn expect_listed(set: &OverrideSet, records: &[OverrideRecord]) -> Result<(), St
     for (place, record) in expected.iter().enumerate().skip(first).step_by(3) {
         let policy = &*record.name.policy;
         let behind: Vec<_> = expected.iter().skip(place + 1).cloned().collect();
-        let of_policy = behind.iter().filter(|other| *other.name.policy == *policy).cloned().collect();
-        let cases = [(None, behind), (Some(policy), of_policy)];
+        let same_policy = behind.iter().filter(|other| *other.name.policy == *policy).cloned().collect();
+        let cases = [(None, behind), (Some(policy), same_policy)];
         for (policy, expected) in cases {
             let found = listed(&mut set.after(Some(&record.name), policy));
             if found != expected {

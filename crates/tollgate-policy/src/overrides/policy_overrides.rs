@@ -6,22 +6,25 @@ use std::sync::Arc;
 use tollgate::Key;
 
 use super::context::Context;
+use super::filter::DigestFilter;
 use super::row::{Digest, KeyRow, OverrideRow, Remarks, TextRow};
-use super::terms::{Basis, Ruling, Terms, TermsId, TermsTable};
+use super::terms::{Ruling, Terms, TermsBasis, TermsId, TermsTable};
 use super::texts::AttributeRows;
 use super::tree::{Rows, Tree};
-use super::{InertReason, OverrideDigest, OverrideKey, OverrideRecord, OverrideTarget};
+use super::{InertReason, OverrideRecord, OverrideTarget};
 use crate::{Policies, Policy};
 
 /// The overrides of one policy.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct PolicyOverrides {
     pub(super) name: Arc<str>,
     /// The place of the policy among all, if it exists.
     pub(super) place: Option<u32>,
-    pub(super) basis: Arc<Basis>,
+    pub(super) basis: Arc<TermsBasis>,
     pub(super) table: Arc<TermsTable>,
     pub(super) keys: Tree<KeyRow>,
+    /// `None` while they are few.
+    pub(super) filter: Option<Arc<DigestFilter>>,
     /// In the order of their names. They are as many as the attributes that overrides compare.
     pub(super) attributes: Box<[AttributeRows]>,
 }
@@ -56,7 +59,7 @@ impl<'a> Compiler<'a> {
         self.policies.as_slice().iter().zip(0..).find(|(policy, _)| policy.name() == name)
     }
 
-    fn ruling(self, basis: &Basis, place: Option<u32>, id: &TermsId) -> Result<Ruling, InertReason> {
+    fn ruling(self, basis: &TermsBasis, place: Option<u32>, id: &TermsId) -> Result<Ruling, InertReason> {
         let ruling = basis.ruling(id)?;
         if let Ruling::Limits(limits) = &ruling
             && let Some(policy) = place.and_then(|place| self.policies.policy(place))
@@ -68,16 +71,17 @@ impl<'a> Compiler<'a> {
     }
 }
 
-impl Part {
+impl PolicyOverrides {
     /// Creates the part of a policy that has no overrides yet.
     pub(super) fn new(compiler: Compiler<'_>, name: &str) -> Self {
         let policy = compiler.find(name);
         Self {
             name: name.into(),
             place: policy.map(|(_, place)| place),
-            basis: Arc::new(Basis::of(name, policy.map(|(policy, _)| policy))),
+            basis: Arc::new(TermsBasis::of(name, policy.map(|(policy, _)| policy))),
             table: Arc::default(),
             keys: Tree::default(),
+            filter: None,
             attributes: Box::default(),
         }
     }
@@ -119,7 +123,10 @@ impl Part {
     pub(super) fn with(&self, compiler: Compiler<'_>, record: OverrideRecord) -> Self {
         match self.row(compiler, record) {
             (OverrideTarget::Key(key), row) => {
-                Self { keys: self.keys.with(KeyRow::new(key, row)).0, ..self.clone() }
+                let (keys, _) = self.keys.with(KeyRow::new(key, row));
+                let kept = self.filter.as_ref().filter(|filter| filter.add(key.into()));
+                let filter = kept.map(Arc::clone).or_else(|| DigestFilter::of(&keys).map(Arc::new));
+                Self { keys, filter, ..self.clone() }
             }
             (OverrideTarget::Attribute { attribute, text, is_whole }, row) => {
                 let row = TextRow { text: text.into(), row };
@@ -165,7 +172,7 @@ impl Part {
     pub(super) fn under(&self, compiler: Compiler<'_>) -> Self {
         let policy = compiler.find(&self.name);
         let place = policy.map(|(_, place)| place);
-        let basis = Basis::of(&self.name, policy.map(|(policy, _)| policy));
+        let basis = TermsBasis::of(&self.name, policy.map(|(policy, _)| policy));
         let is_same = basis == *self.basis;
         if is_same && !compiler.context.has_fit() {
             return Self { place, ..self.clone() };
@@ -194,6 +201,7 @@ impl Part {
             place,
             table: Arc::new(TermsTable::of(compiled.values().map(Arc::clone))),
             keys: self.keys.map(key_row),
+            filter: self.filter.clone(),
             attributes: attributes.collect(),
             basis: Arc::new(basis),
         }
@@ -204,7 +212,10 @@ impl Part {
         if self.keys.is_empty() {
             return None;
         }
-        let digest = Digest::from(OverrideKey(context.digest(key)));
+        let digest = Digest::from(context.digest_of_request(key));
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_have(digest)) {
+            return None;
+        }
         self.keys.get(|other| other.cmp(&digest)).map(|row| &row.row)
     }
 
