@@ -141,8 +141,9 @@ impl Policies {
     }
 
     /// Like [`charges`](Self::charges), but under [overrides](OverrideSet) that were made for these policies, at a time of
-    /// the store's clock. Without a time, overrides with limits are found for two seconds longer than they apply: compare
-    /// their [ends](MatchedPolicies::overridden) with the store's time when it charges, and match again if one has come.
+    /// the store's clock. Without a time, overrides with limits are found for two seconds longer than they apply if the
+    /// outcome is [`Outcome::Charge`]: compare their [ends](MatchedPolicies::overridden) with the store's time when it
+    /// charges, and match again if one has come.
     ///
     /// # Errors
     ///
@@ -166,10 +167,27 @@ impl Policies {
         needed: NeededValues<'_>,
         overrides: OverridesAt<'a>,
     ) -> Result<Outcome<'a>, Refusal> {
-        let mut progress = Progress::default();
+        let needs = |slack| Needs { values: needed, overrides: OverrideFinder::new(overrides, slack) };
         // Without limits, nothing is charged that compares an end.
-        let slack = if needed == NeededValues::Limits { EndSlack::Kept } else { EndSlack::None };
-        let needs = Needs { values: needed, overrides: OverrideFinder::new(overrides, slack) };
+        if needed != NeededValues::Limits {
+            return self.outcome_by(view, cost, &needs(EndSlack::None));
+        }
+        let kept = needs(EndSlack::Kept);
+        let outcome = self.outcome_by(view, cost, &kept);
+        // Neither is anything charged for a denial or an error.
+        if !matches!(outcome, Ok(Outcome::Charge(_))) && kept.overrides.has_kept_one() {
+            return self.outcome_by(view, cost, &needs(EndSlack::None));
+        }
+        outcome
+    }
+
+    fn outcome_by<'a, V: View>(
+        &'a self,
+        view: &'a V,
+        cost: u32,
+        needs: &Needs<'a, '_>,
+    ) -> Result<Outcome<'a>, Refusal> {
+        let mut progress = Progress::default();
         let sent = SentReading::of(view);
         for candidate in self.index.candidates(view) {
             let Some(policy) = self.policy(candidate.number()) else { continue };
@@ -179,13 +197,13 @@ impl Policies {
                 Ok(Some(readings)) => readings,
                 Ok(None) => continue,
                 Err(refusal) => {
-                    progress.refuse(refusal, &needs)?;
+                    progress.refuse(refusal, needs)?;
                     continue;
                 }
             };
             // A policy that counts nothing has nothing to touch.
             if policy.kind == PolicyKind::Count && !view.may_touch(&policy.name) {
-                progress.refuse(Refusal::OtherPolicy { policy: policy.name.clone() }, &needs)?;
+                progress.refuse(Refusal::OtherPolicy { policy: policy.name.clone() }, needs)?;
                 continue;
             }
             let matching = MatchedPolicy::new(policy, candidate.number());
@@ -193,13 +211,13 @@ impl Policies {
                 PolicyKind::Exempt => return Ok(Outcome::Exempt(matching)),
                 PolicyKind::Deny if policy.mode == Mode::Enforce => return Ok(Outcome::Deny(matching)),
                 PolicyKind::Deny => progress.matched.would_deny.push((policy, candidate.number())),
-                PolicyKind::Count if !needed.is_about(policy) => continue,
+                PolicyKind::Count if !needs.values.is_about(policy) => continue,
                 PolicyKind::Count => {
-                    let entry = Entry::of(policy, candidate.number(), view, readings, cost, &needs);
+                    let entry = Entry::of(policy, candidate.number(), view, readings, cost, needs);
                     match progress.add(matching, entry) {
                         Ok(true) => {}
                         Ok(false) => continue,
-                        Err(refusal) => progress.refuse(refusal, &needs)?,
+                        Err(refusal) => progress.refuse(refusal, needs)?,
                     }
                 }
             }

@@ -50,8 +50,7 @@ impl<'a, 'b> EachCheck<'a, 'b> {
             return;
         }
         let (set, attributes, cost) = self.request;
-        let matching = limiter.matching_at(self.time, set, *attributes, *cost);
-        match matching.map_err(CheckError::from).and_then(Matching::without_hold) {
+        match limiter.matching_without_hold(self.time, set, *attributes, *cost) {
             Ok(matching) => self.matching = Some(matching),
             Err(error) => (self.matching, self.result) = (None, Some(Err(error))),
         }

@@ -427,7 +427,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<PolicyDecision, CheckError> {
         let (mut time, mut deadline) = (MatchTime::FIRST, deadline);
         let (basis, trials) = loop {
-            let matching = self.matching_at(time, &set, view, cost)?.without_hold()?;
+            let matching = self.matching_without_hold(time, &set, view, cost)?;
             let charges = matching.charges();
             let counted = self.count(&charges, matching.first_end().step(&charges), deadline).await;
             deadline = of_later_steps(deadline, charges.len());
@@ -454,13 +454,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let set = self.live.load();
         let mut time = MatchTime::FIRST;
         loop {
-            let matching = match self.matching_at(time, &set, view, cost).map_err(CheckError::from) {
+            let matching = match self.matching_without_hold(time, &set, view, cost) {
                 Ok(matching) => matching,
                 Err(error) => return Some(Err(error)),
             };
-            if let Err(error) = matching.needs_no_hold() {
-                return Some(Err(error));
-            }
             let charges = matching.charges();
             let counted = self.count_at_once(&matching, &charges)?;
             match matching.first_end().passed(&counted).and_then(|now| time.again(now)) {
@@ -497,6 +494,24 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(Matching { set, outcome: self.outcome(set, view, cost, NeededValues::Limits, time.at)? })
     }
 
+    /// Returns what applies to a check, unless it needs a hold. No step compares the end of a limit in flight then, so the
+    /// estimate of the store's time decides.
+    #[inline]
+    fn matching_without_hold<'a, V: View>(
+        &self,
+        time: MatchTime,
+        set: &'a Arc<PolicySet>,
+        view: &'a V,
+        cost: u32,
+    ) -> Result<Matching<'a>, CheckError> {
+        let matching = self.matching_at(time, set, view, cost)?;
+        let Err(error) = matching.needs_no_hold() else { return Ok(matching) };
+        match matching.first_end().passed_at(&[]).and_then(|now| time.again(now)) {
+            Some(later) => self.matching_at(later, set, view, cost)?.without_hold(),
+            None => Err(error),
+        }
+    }
+
     /// Decides on a request by what applies to it, if the store answers immediately. Returns `None` if it does not;
     /// nothing was charged then.
     ///
@@ -506,7 +521,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// has [ended](StoreError::Ended) since: the request has to be matched again.
     pub fn decide_at_once(&self, matching: &Matching<'_>) -> Option<Result<PolicyDecision, CheckError>> {
         if let Err(error) = matching.needs_no_hold() {
-            return Some(Err(error));
+            let ended = matching.first_end().passed_at(&[]).map(|now| StoreError::Ended { now });
+            return Some(Err(ended.map_or(error, CheckError::Store)));
         }
         let charges = matching.charges();
         let counted = self.count_at_once(matching, &charges)?;
@@ -597,7 +613,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<PolicyDecision, CheckError> {
         let mut time = MatchTime::FIRST;
         let basis = loop {
-            let matching = self.matching_at(time, &set, view, cost)?.without_hold()?;
+            let matching = self.matching_without_hold(time, &set, view, cost)?;
             let result = self.peeked(&matching).await?;
             match matching.first_end().passed_at(&result.counted).and_then(|now| time.again(now)) {
                 Some(later) => time = later,

@@ -95,8 +95,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let (mut time, mut deadline) = (MatchTime::FIRST, deadline);
         let (matchings, is_open, result) = loop {
             let matchings = asked.iter().enumerate().map(|(index, (set, attributes, cost))| {
-                let matching = self.matching_at(time, set, *attributes, *cost);
-                let matching = matching.map_err(CheckError::from).and_then(Matching::without_hold);
+                let matching = self.matching_without_hold(time, set, *attributes, *cost);
                 matching.map_err(|error| TogetherError { index, error })
             });
             let matchings: Vec<Matching<'_>> = matchings.collect::<Result<_, _>>()?;

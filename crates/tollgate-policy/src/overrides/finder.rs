@@ -1,6 +1,6 @@
 //! Which override applies to a request.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::time::Duration;
 
 use tollgate::{Key, Timestamp};
@@ -33,6 +33,8 @@ enum FinderTime {
     Estimated {
         now: OnceCell<Timestamp>,
         slack: EndSlack,
+        /// Whether an override was found after its end.
+        has_kept_one: Cell<bool>,
     },
 }
 
@@ -80,7 +82,7 @@ impl<'a> OverrideFinder<'a> {
     pub(crate) fn new(OverridesAt { set, at }: OverridesAt<'a>, slack: EndSlack) -> Self {
         let time = match at {
             Some(now) => FinderTime::Known(now),
-            None => FinderTime::Estimated { now: OnceCell::new(), slack },
+            None => FinderTime::Estimated { now: OnceCell::new(), slack, has_kept_one: Cell::new(false) },
         };
         Self { set: set.filter(|set| set.has_placed_parts()), time }
     }
@@ -88,6 +90,11 @@ impl<'a> OverrideFinder<'a> {
     /// Returns whether there may be overrides.
     pub(crate) const fn has_any(&self) -> bool {
         self.set.is_some()
+    }
+
+    /// Returns whether an override was found that has ended by the estimate of the store's time.
+    pub(crate) fn has_kept_one(&self) -> bool {
+        matches!(&self.time, FinderTime::Estimated { has_kept_one, .. } if has_kept_one.get())
     }
 
     /// Returns the override of this policy for a request with this key: that of the key, else that of the longest whole
@@ -147,10 +154,14 @@ impl<'a> OverrideFinder<'a> {
         let Some(until) = row.until() else { return Some(ByOverride(row)) };
         let is_before = match &self.time {
             FinderTime::Known(now) => *now < until,
-            FinderTime::Estimated { now, slack } => {
+            FinderTime::Estimated { now, slack, has_kept_one } => {
                 let now = *now.get_or_init(|| set.now());
                 match (slack, ruling) {
-                    (EndSlack::Kept, Ruling::Limits(_)) => now < until + SLACK,
+                    (EndSlack::Kept, Ruling::Limits(_)) => {
+                        let is_kept = now < until + SLACK;
+                        has_kept_one.set(has_kept_one.get() || is_kept && now >= until);
+                        is_kept
+                    }
                     _ => now < until,
                 }
             }

@@ -199,7 +199,11 @@ impl Subject<'_> {
         let Self { file, whos, limiter, overrides, set, .. } = self;
         let live = limiter.live();
         let (policies, values) = (live.policies(), request.values());
-        let expected = |moment| judge::outcome(file, &values, request.cost, (overrides, moment));
+        // Where nothing is charged, no step compares ends, and the estimate is the time.
+        let expected = |moment| match judge::outcome(file, &values, request.cost, (overrides, moment)) {
+            counted @ Outcome::Counted { .. } => counted,
+            _ => judge::outcome(file, &values, request.cost, (overrides, Moment::Known)),
+        };
         let now = Timestamp::from_unix_millis(overrides.now);
         let seen = Seen::of(request, None);
         for (of, moment, at) in [

@@ -202,3 +202,36 @@ fn a_decision_keeps_its_overrides_if_they_change_before_it_is_asked_again() {
     assert_eq!(limiter.live().overrides().version().map(|version| version.number), Some(9), "it has changed");
     assert_eq!(quotas(&block_on(limiter.check(&alice(), 1)).unwrap()), [("2/1m@first_hit".to_owned(), 1)]);
 }
+
+/// Checks were refused for two seconds after the end of an override with a limit in flight, because only a hold can take
+/// its units and no step compared its end.
+#[test]
+fn a_limit_in_flight_that_has_ended_needs_no_hold() {
+    for (door, decide) in DOORS.iter().filter(|(door, _)| *door != "hold") {
+        let world = World::new(SEARCH);
+        world.set("alice", &Limits(&["5~in_flight"]), Some(10_000));
+        for millis in [10_000, 11_999] {
+            world.go_to(millis);
+            assert_eq!(quotas(&decide(&world)).remove(0).0, "2/1m@first_hit", "{door} at {millis}");
+        }
+    }
+}
+
+/// An override that had just ended hid the denial by another one, and another policy was named.
+#[test]
+fn an_override_that_has_ended_hides_no_denial_where_no_step_is_taken() {
+    let both = "  - { name: a, match: { path: /search }, key: [user], quotas: [2/1m] }
+  - { name: search, match: { path: /search }, key: [user], quotas: [2/1m], on_missing_key: error }";
+    for (door, decide) in DOORS {
+        let world = World::new(both);
+        world.set_tenant("a", "acme", &Limits(&["7/1h"]), Some(10_000));
+        world.set_tenant("a", "ac*", &Denied, None);
+        world.set_tenant("search", "acme", &Denied, None);
+        let denying = |millis| {
+            world.go_to(millis);
+            decide(&world).policy().map(|policy| policy.name().to_owned())
+        };
+        assert_eq!(denying(9_999).as_deref(), Some("search"), "{door}");
+        assert_eq!(denying(10_000).as_deref(), Some("a"), "{door}");
+    }
+}
