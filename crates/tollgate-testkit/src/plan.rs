@@ -22,6 +22,8 @@ pub struct StepPlan {
 pub enum PlannedStep {
     /// Charges all of these or none.
     Charge(Vec<PlannedCharge>),
+    /// Charges all of these or none, before an end this many milliseconds from now.
+    ChargeBefore(Vec<PlannedCharge>, i64),
     /// Charges each of these independently.
     ChargeEach(Vec<Vec<PlannedCharge>>),
     /// Peeks at all of these.
@@ -163,7 +165,7 @@ fn op(
         6 => ask().prop_map(|ask| PlannedStep::Charge(vec![ask])),
         6 => asks.clone().prop_map(PlannedStep::Charge),
         1 => vec(asks.clone(), 0..=4).prop_map(PlannedStep::ChargeEach),
-        2 => asks.prop_map(PlannedStep::Peek),
+        2 => asks.clone().prop_map(PlannedStep::Peek),
         1 => ask().prop_map(PlannedStep::Record),
         2 => (ask(), 0..4_usize).prop_map(|(ask, ago)| PlannedStep::Refund(ask, ago)),
         1 => ask().prop_map(PlannedStep::Reset),
@@ -171,10 +173,11 @@ fn op(
     ];
     match moves {
         ClockMoves::None => step.boxed(),
-        // A block begins with its first unit, so it depends on the exact time.
+        // A block begins with its first unit, so it depends on the exact time. So does what comes before an end.
         ClockMoves::Both => prop_oneof![
             12 => step,
             2 => (ask(), block_length()).prop_map(|(ask, length)| PlannedStep::Block(ask, length)),
+            3 => (asks, end()).prop_map(|(asks, end)| PlannedStep::ChargeBefore(asks, end)),
             4 => stretch.clone().prop_map(PlannedStep::Forward),
             2 => step_back(stretch).prop_map(PlannedStep::Back),
         ]
@@ -188,6 +191,11 @@ pub(crate) const BLOCKS: [Duration; 3] =
 
 fn block_length() -> impl Strategy<Value = Duration> {
     prop::sample::select(BLOCKS.to_vec())
+}
+
+/// In the past, just now, or later.
+fn end() -> impl Strategy<Value = i64> {
+    prop_oneof![2 => -1..=1_i64, 1 => 2..=2_000_i64, 1 => -2_000..=-2_i64]
 }
 
 /// Often exactly the second within which nothing is reopened.

@@ -30,7 +30,10 @@ pub async fn replay<S: StoreUnderTest>(
         BLOCKS.iter().map(|length| BlockQuota::new(quota.clone(), *length).expect("a quota of fixed windows"))
     });
     let blocks: Vec<BlockQuota> = blocks.collect();
-    let is_clock_set = plan.ops.iter().any(|op| matches!(op, PlannedStep::Forward(_) | PlannedStep::Back(_)));
+    // A step before an end depends on the exact time as well.
+    let is_clock_set = plan.ops.iter().any(|op| {
+        matches!(op, PlannedStep::Forward(_) | PlannedStep::Back(_) | PlannedStep::ChargeBefore(..))
+    });
     let mut now = subject.now().await;
     let mut side_by_side = Replay {
         store: subject.store(),
@@ -94,6 +97,11 @@ fn after(
     (answers.len() == requests.len() && order.iter().all(answers_alike)).then_some(model)
 }
 
+/// Returns the time so many milliseconds later.
+fn end(time: Timestamp, millis: i64) -> Timestamp {
+    Timestamp::from_unix_millis(time.as_unix_millis() + millis)
+}
+
 /// Returns the answer, and fails on a store in trouble.
 fn or_full<A>(answer: Result<A, StoreError>) -> Result<A, Full> {
     answer.map_err(|error| match error {
@@ -122,6 +130,21 @@ impl<'a, S: Store> Replay<'a, S> {
             PlannedStep::Charge(asks) => {
                 let charges = self.charges(asks);
                 let counted = or_full(self.store.charge(&charges).await).map(|it| self.counts(&it));
+                assert_eq!(counted, model.charge(&charges), "{at}");
+                self.seen.extend(counted.iter().flatten().map(|count| count.window.start()));
+            }
+            PlannedStep::ChargeBefore(asks, millis) => {
+                let time = self.time.expect("the time of a plan with ends");
+                let (charges, end) = (self.charges(asks), end(time, *millis));
+                let answer = self.store.charge_before(&charges, end).await;
+                if !charges.is_empty()
+                    && let Err(now) = model.before(end)
+                {
+                    let is_ended = matches!(answer, Err(StoreError::Ended { now: told }) if told == now);
+                    assert!(is_ended, "{at}: {answer:?}");
+                    return;
+                }
+                let counted = or_full(answer).map(|it| self.counts(&it));
                 assert_eq!(counted, model.charge(&charges), "{at}");
                 self.seen.extend(counted.iter().flatten().map(|count| count.window.start()));
             }
@@ -237,7 +260,9 @@ impl<'a, S: Store> Replay<'a, S> {
     /// back a little. It is free to choose which to forget, so this asks about the empty ones.
     async fn learn_where_to_open(&self, model: &mut Model, op: &PlannedStep) {
         let asks = match op {
-            PlannedStep::Charge(asks) | PlannedStep::Peek(asks) => asks.clone(),
+            PlannedStep::Charge(asks) | PlannedStep::ChargeBefore(asks, _) | PlannedStep::Peek(asks) => {
+                asks.clone()
+            }
             PlannedStep::ChargeEach(requests) => requests.concat(),
             PlannedStep::Record(ask)
             | PlannedStep::Block(ask, _)

@@ -192,6 +192,15 @@ pub async fn several_charges_have_one_end<S: StoreUnderTest>(subject: &S) {
     assert_eq!(all().await, [3, 1, 3, 4]);
 }
 
+/// Rule 24: a step without charges is admitted at any time, because it has no counter whose clock could be read.
+pub async fn a_step_without_charges_has_no_end<S: StoreUnderTest>(subject: &S) {
+    let now = subject.now().await;
+    for end in [now - LONG, now, now + LONG] {
+        let counted = subject.store().charge_before(&[], end).await.expect("it is admitted");
+        assert!(counted.is_empty() && counted.is_admitted());
+    }
+}
+
 /// Rule 24: each step of a batch has its own end, and a step that comes too late affects no other.
 pub async fn each_step_of_a_batch_has_its_own_end<S: StoreUnderTest>(subject: &S) {
     let quota = quota("5/1h");

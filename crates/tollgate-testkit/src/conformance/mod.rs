@@ -217,6 +217,7 @@ macro_rules! conformance {
             ends::exactly_the_charges_before_the_end_are_counted
             ends::a_denial_is_counted_before_the_end_alone
             ends::several_charges_have_one_end
+            ends::a_step_without_charges_has_no_end
             ends::each_step_of_a_batch_has_its_own_end
             ends::equal_charges_with_other_ends_are_other_steps
             ends::the_earliest_and_the_latest_end_are_exact

@@ -103,6 +103,15 @@ impl Model {
         Ok(charges.iter().zip(&fits).zip(&before).map(&mut count).collect())
     }
 
+    /// Whether a step that comes [before this end](tollgate::Step::ChargeBefore) is taken. Otherwise it changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The time, if it has reached the end.
+    pub fn before(&self, end: Timestamp) -> Result<(), Timestamp> {
+        if self.now < end { Ok(()) } else { Err(self.now) }
+    }
+
     /// Like [`Step::Peek`](tollgate::Step::Peek): the answer that the charge would get, before it takes anything.
     ///
     /// # Errors

@@ -445,6 +445,9 @@ impl<C: Clock> MemoryStore<C> {
         charges: &[Charge<'_>],
         end: Timestamp,
     ) -> Result<QuotaStates, MemoryError> {
+        if charges.is_empty() {
+            return Ok(QuotaStates::none());
+        }
         Ok(self.inner.with_room(|| self.inner.charge_before(charges, 0, Some(end)))??)
     }
 

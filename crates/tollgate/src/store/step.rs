@@ -17,7 +17,7 @@ pub enum Step<'a> {
     ///
     /// The clock reading that decides on the charges is the one that is compared: in the millisecond before `end` they are
     /// counted, in that of `end` they are not. So limits that apply until some time apply exactly until then, even if the
-    /// caller expects another time.
+    /// caller expects another time. A step without charges has no counter whose clock could be read, and is admitted.
     ///
     /// ```
     /// use std::time::Duration;
