@@ -33,12 +33,12 @@ pub(super) struct LockedStep<'a> {
     /// The reading by which room is made.
     coarse: Timestamp,
     /// The time of a step that is no longer before its end. It has no outcomes, and changes nothing.
-    ended: Option<Ended>,
+    ended: Option<PassedEnd>,
 }
 
 /// A step was to be taken before an end that its clock reading has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct PassedEnd {
     pub(super) now: Timestamp,
 }
 
@@ -70,8 +70,8 @@ pub(super) enum NoRoom {
     UnderCap,
 }
 
-impl From<Ended> for MemoryError {
-    fn from(Ended { now }: Ended) -> Self {
+impl From<PassedEnd> for MemoryError {
+    fn from(PassedEnd { now }: PassedEnd) -> Self {
         Self::Ended { now }
     }
 }
@@ -122,7 +122,7 @@ impl<'a> LockedStep<'a> {
             Some(end) => match time.precise() {
                 now if now < end => step.decide(now),
                 now => {
-                    step.ended = Some(Ended { now });
+                    step.ended = Some(PassedEnd { now });
                     SmallVec::new()
                 }
             },
@@ -136,7 +136,7 @@ impl<'a> LockedStep<'a> {
     pub(super) fn before_end<A>(
         &mut self,
         take: impl FnOnce(&mut Self) -> Result<A, NoRoom>,
-    ) -> Result<Result<A, Ended>, NoRoom> {
+    ) -> Result<Result<A, PassedEnd>, NoRoom> {
         match self.unless_ended(take) {
             Ok(taken) => taken.map(Ok),
             Err(ended) => Ok(Err(ended)),
@@ -144,7 +144,7 @@ impl<'a> LockedStep<'a> {
     }
 
     /// As [`before_end`](Self::before_end), for a step that needs no room.
-    pub(super) fn unless_ended<A>(&mut self, take: impl FnOnce(&mut Self) -> A) -> Result<A, Ended> {
+    pub(super) fn unless_ended<A>(&mut self, take: impl FnOnce(&mut Self) -> A) -> Result<A, PassedEnd> {
         match self.ended {
             None => Ok(take(self)),
             Some(ended) => Err(ended),

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::decide::Outcome;
 use super::fingerprint::Fingerprint;
-use super::locked::{Ended, LockedStep, Needs, NoRoom};
+use super::locked::{LockedStep, Needs, NoRoom, PassedEnd};
 use super::logs::{places, remove_log};
 use super::stored::PlacedCounter;
 use super::table::Table;
@@ -182,7 +182,7 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         further: usize,
         end: Option<Timestamp>,
-    ) -> Result<Result<QuotaStates, Ended>, Full> {
+    ) -> Result<Result<QuotaStates, PassedEnd>, Full> {
         let charge = |step: &mut LockedStep<'_>| step.before_end(|step| step.charge(further));
         let charge_or_deny =
             |step: &mut LockedStep<'_>| step.before_end(|step| step.charge(further).or_else(|_| step.deny()));
@@ -200,7 +200,7 @@ impl<C: Clock> Inner<C> {
         &self,
         charges: &[Charge<'_>],
         end: Option<Timestamp>,
-    ) -> Result<QuotaStates, Ended> {
+    ) -> Result<QuotaStates, PassedEnd> {
         let denied = self.locked_before(charges, end, |step| step.deny_anyway());
         denied.unwrap_or_else(|Full| {
             self.lock_before(charges, end).unless_ended(|step| step.deny_without_room())
@@ -255,7 +255,7 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         end: Option<Timestamp>,
         mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
-    ) -> Result<Result<A, Ended>, Full> {
+    ) -> Result<Result<A, PassedEnd>, Full> {
         let take = |step: &mut LockedStep<'_>| step.before_end(&mut take);
         self.locked_by(charges, &self.fingerprints(charges), Needs::Room, end, take)
     }
