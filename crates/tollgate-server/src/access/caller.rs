@@ -14,6 +14,8 @@ pub(crate) struct Caller {
     policies: Option<Arc<BTreeSet<Box<str>>>>,
     /// Its own, if it is a principal who counts.
     series: Option<Arc<CountedSeries>>,
+    /// Its name, if it is a principal whose changes have an author.
+    principal: Option<Arc<str>>,
 }
 
 /// The attributes of a request, and the policies that its caller may use. The engine accepts nothing else, so that no
@@ -26,12 +28,22 @@ pub(crate) struct OtherPolicy;
 
 impl Caller {
     pub(crate) fn new(policies: Option<Arc<BTreeSet<Box<str>>>>) -> Self {
-        Self { policies, series: None }
+        Self { policies, ..Self::default() }
     }
 
     /// Adds the series that it counts.
     pub(crate) fn counting(self, series: Arc<CountedSeries>) -> Self {
         Self { series: Some(series), ..self }
+    }
+
+    /// Adds its name.
+    pub(crate) fn named(self, principal: Arc<str>) -> Self {
+        Self { principal: Some(principal), ..self }
+    }
+
+    /// Returns its name, if it acts under a scope that [needs a principal](crate::access::scope::Scope::needs_principal).
+    pub(crate) fn principal(&self) -> Option<&Arc<str>> {
+        self.principal.as_ref()
     }
 
     /// Returns the series that it counts; `None` if it is no principal.
@@ -50,6 +62,11 @@ impl Caller {
     /// Returns whether the caller may use this policy, or a caller's own limits under its name.
     pub(crate) fn may_touch(&self, policy: &str) -> bool {
         self.policies.as_ref().is_none_or(|policies| policies.contains(Policy::base_name(policy)))
+    }
+
+    /// Returns the policies that the caller may use, in the order of their names; `None` if it may use all.
+    pub(crate) fn policies(&self) -> Option<impl Iterator<Item = &str>> {
+        self.policies.as_deref().map(|policies| policies.iter().map(|name| &**name))
     }
 
     /// Checks that the caller may use all policies.

@@ -8,6 +8,7 @@ use tollgate::{AnswerError, PolicyInFlight, PolicyQuota, StoreError};
 use tollgate_envoy::DecideError;
 use tollgate_policy::{CheckError, Generation, RefundError, Refusal};
 
+use super::override_refusal::{CurrentOverride, OverrideRefusal};
 use super::rejection_kind::RejectionKind;
 use crate::access::authorization::MissingRight;
 use crate::access::caller::OtherPolicy;
@@ -56,6 +57,8 @@ pub(crate) enum RejectionNames {
     Uncountable(Box<[Box<str>]>),
     /// The live limits, which decide nothing now.
     Live(Generation),
+    /// The override that is there.
+    Override(Box<CurrentOverride>),
 }
 
 impl Rejection {
@@ -196,6 +199,26 @@ impl Rejection {
     /// The field names something that no longer exists.
     pub(crate) fn conflict(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { kind: RejectionKind::Conflict, ..Self::bad_field(field, detail) }
+    }
+
+    /// The request is about an override that is not there, or that there cannot be.
+    pub(crate) fn override_refused(refusal: OverrideRefusal, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(RejectionKind::Override(refusal), detail)
+    }
+
+    /// Adds the field that is wrong.
+    pub(crate) fn at(self, field: &str) -> Self {
+        Self { field: Some(field.to_owned()), ..self }
+    }
+
+    /// Adds the override that is there.
+    pub(crate) fn with_current(self, current: CurrentOverride) -> Self {
+        Self { names: RejectionNames::Override(Box::new(current)), ..self }
+    }
+
+    /// Says whether the request may be sent again.
+    pub(crate) fn repeating(self, repeat: Repeat) -> Self {
+        Self { repeat, ..self }
     }
 
     /// The id in this field belongs to another hold.

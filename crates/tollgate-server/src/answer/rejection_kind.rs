@@ -2,6 +2,8 @@
 
 use http::StatusCode;
 
+use super::override_refusal::OverrideRefusal;
+
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RejectionKind {
@@ -48,6 +50,8 @@ pub(crate) enum RejectionKind {
     OutcomeUnknown,
     /// The store can never count the request.
     Uncountable,
+    /// The request is about an override that is not there, or that there cannot be.
+    Override(OverrideRefusal),
 }
 
 impl RejectionKind {
@@ -72,6 +76,7 @@ impl RejectionKind {
             }
             // Not 503, which invites clients and proxies to retry.
             Self::Uncountable => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Override(refusal) => refusal.status(),
         }
     }
 
@@ -91,7 +96,8 @@ impl RejectionKind {
             | Self::WrongMediaType
             | Self::BrokenMessage
             | Self::InvalidFile
-            | Self::Unimplemented => true,
+            | Self::Unimplemented
+            | Self::Override(_) => true,
             Self::SlowRequest
             | Self::TooManyNames
             | Self::DeadlinePassed

@@ -73,6 +73,7 @@ pub(super) fn code(kind: RejectionKind) -> Code {
         | RejectionKind::MethodNotAllowed
         | RejectionKind::Conflict
         | RejectionKind::WrongMediaType
-        | RejectionKind::InvalidFile => Code::Internal,
+        | RejectionKind::InvalidFile
+        | RejectionKind::Override(_) => Code::Internal,
     }
 }

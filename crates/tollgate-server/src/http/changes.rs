@@ -5,6 +5,7 @@ use hyper::body::Incoming;
 use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
 use tollgate_policy::{CheckError, MarkedCharge, MatchedPolicies, Outcome, PolicyLimit, QuotaChanges};
 
+use super::override_body::OverridesVersionText;
 use super::wire::{
     CountsReply, GivenLimit, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest, RefundReply,
     RefundRequest, RefundedQuota, ResetRequest, SetRequest,
@@ -32,7 +33,8 @@ impl Edge {
         let refunded = refunded.map_err(|error| Rejection::refund(&error, &fields))?;
         let quotas = refunded.iter().map(|(_, quota, one)| RefundedQuota::new(quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
-        Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
+        let overrides_version = OverridesVersionText::of(refunded.policies());
+        Ok(reply::json(StatusCode::OK, &RefundReply { version, overrides_version, quotas }))
     }
 
     pub(super) async fn reset(

@@ -2,16 +2,17 @@
 //!
 //! A web page of another site can make its visitor's browser send requests here, from inside the visitor's network. It
 //! cannot read the answers, but it could change things. If it binds its own name to our address, it could read as well.
-//! So operations that change, read or reload policies refuse every request that such a page could send: a body without
-//! the type JSON, a request that the browser marks as from another site, and a request for another name. Checks only
-//! charge units to their caller, and accept any of these. Counts can be set and reset, so pages of other sites may not
-//! send them; but they are accepted under any name, because their callers are applications, as those of checks.
+//! So operations that change, read or reload policies or overrides refuse every request that such a page could send: a
+//! body without the type JSON, a request that the browser marks as from another site, and a request for another name.
+//! Checks only charge units to their caller, and accept any of these. Counts can be set and reset, so pages of other
+//! sites may not send them; but they are accepted under any name, because their callers are applications, as those of
+//! checks.
 //!
 //! With principals, every operation with a scope demands that scope. A page has no token, so its own name does not help
 //! it there. But browsers show client certificates by themselves, so the other two rules still apply.
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, Method, Request, Version};
+use http::{HeaderMap, Request, Version};
 
 use super::operation::{InputPlace, Operation};
 use crate::access::authorization::authorize;
@@ -69,11 +70,14 @@ pub(super) fn admit<B>(
 ///
 /// If the body is not JSON.
 pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Result<(), Rejection> {
-    if operation.method != Method::POST {
+    if !operation.has_body() {
         return Ok(());
     }
     if request.uri().query().is_some() {
-        return Err(Rejection::bad_field("query", "a POST must send everything in its body"));
+        return Err(Rejection::bad_field(
+            "query",
+            format!("a {} must send everything in its body", operation.method),
+        ));
     }
     if request
         .headers()

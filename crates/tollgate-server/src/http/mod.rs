@@ -2,8 +2,8 @@
 //!
 //! The way of a request: `operations` is the table that names its operation, `door` checks it, and the handler in the
 //! table answers it. `query`, `body` and `json` read requests; `wire` has the types of requests and replies. The
-//! handlers are in `checks`, `holds` and `counts` (callers' own requests), `changes`, `policies` and `reloads` (for
-//! administrators). `rejection` answers requests that get no decision. `dialects` has the paths and words of other
+//! handlers are in `checks`, `holds` and `counts` (callers' own requests), `changes`, `overrides`, `policies` and
+//! `reloads` (for administrators). `rejection` answers requests that get no decision. `dialects` has the paths and words of other
 //! systems. `forwarded` answers proxies about requests that headers describe. `openapi` describes the table. `connection`
 //! is HTTP on one connection, and `outgoing` is the body of an answer that is being sent.
 
@@ -22,6 +22,8 @@ mod openapi;
 mod operation;
 mod operations;
 mod outgoing;
+mod override_body;
+mod overrides;
 mod policies;
 mod problem;
 mod query;
@@ -147,7 +149,7 @@ impl Edge {
         let admitted = self.row(listener, peer, &request);
         let is_unread = match &admitted {
             // Its handler reads the body.
-            Ok((row, _)) if row.operation.method == Method::POST => false,
+            Ok((row, _)) if row.operation.has_body() => false,
             Ok(_) if version == Version::HTTP_2 || request.body().is_end_stream() => false,
             _ => Box::pin(body::leave(&mut request, &self.budget)).await,
         };

@@ -25,6 +25,8 @@ pub(super) struct Operation {
     /// The scope that its caller needs; `None` if everyone may use it.
     pub(super) scope: Option<Scope>,
     pub(super) asked: InputPlace,
+    /// The headers that it reads, all optional.
+    pub(super) headers: &'static [RequestHeader],
     pub(super) success: Success,
     /// Its own rejections, with their meanings.
     pub(super) rejections: &'static [(StatusCode, &'static str)],
@@ -37,6 +39,20 @@ pub(super) enum Effect {
     Changes,
 }
 
+/// A header of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestHeader {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+}
+
+/// An optional parameter of a query.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QueryParameter {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+}
+
 /// Where a request has its input.
 #[derive(Clone, Copy)]
 pub(super) enum InputPlace {
@@ -44,6 +60,8 @@ pub(super) enum InputPlace {
     Path,
     /// In its query, in Tollgate's own format.
     Query,
+    /// In its query, as these parameters.
+    Parameters(&'static [QueryParameter]),
     /// In its body.
     Body(SchemaOf),
     /// In its body, whose declared type does not matter.
@@ -71,6 +89,8 @@ pub(super) enum Success {
     Envoy,
     /// JSON of this type.
     Json(SchemaOf, &'static str),
+    /// JSON of this type, with the version of the thing in `ETag`.
+    Tagged(SchemaOf, &'static str),
     /// JSON with a description elsewhere.
     Document(&'static str),
     /// Text of one of these media types.
@@ -132,6 +152,7 @@ impl Operation {
             effect: Effect::Reads,
             scope,
             asked: InputPlace::Path,
+            headers: &[],
             success: Success::Text(&[]),
             rejections: &[],
         }
@@ -141,6 +162,20 @@ impl Operation {
     pub(super) fn post(id: &'static str, path: &'static str, scope: Scope, body: SchemaOf) -> Self {
         let (method, effect, asked) = (Method::POST, Effect::Changes, InputPlace::Body(body));
         Self { method, effect, asked, ..Self::get(id, path, Some(scope)) }
+    }
+
+    /// An operation that puts something in the place of another, with a body of this type.
+    pub(super) fn put(id: &'static str, path: &'static str, scope: Scope, body: SchemaOf) -> Self {
+        Self { method: Method::PUT, ..Self::post(id, path, scope, body) }
+    }
+
+    /// Returns whether its handler reads a body.
+    pub(super) fn has_body(&self) -> bool {
+        self.method == Method::POST || self.method == Method::PUT
+    }
+
+    pub(super) fn with_headers(self, headers: &'static [RequestHeader]) -> Self {
+        Self { headers, ..self }
     }
 
     pub(super) fn asks(self, asked: InputPlace) -> Self {
@@ -218,8 +253,8 @@ impl Operation {
     ) -> impl Iterator<Item = (StatusCode, &'static str)> {
         let if_any = |is_there, rejections: &'static [_]| if is_there { rejections } else { &[] };
         let forms: [&'static [(StatusCode, &'static str)]; 4] = [
-            if_any(self.method == Method::POST || !matches!(self.asked, InputPlace::Path), BAD_REQUEST),
-            if_any(self.method == Method::POST, BAD_BODY),
+            if_any(self.has_body() || !matches!(self.asked, InputPlace::Path), BAD_REQUEST),
+            if_any(self.has_body(), BAD_BODY),
             match (self.is_guarded(), asks_principals && self.scope.is_some()) {
                 (false, false) => &[],
                 (true, false) => OF_A_BROWSER,

@@ -7,18 +7,20 @@ use schemars::{JsonSchema, SchemaGenerator};
 use super::clock::{ClockReply, ClockRequest};
 use super::dialects::Dialect;
 use super::operation::{
-    Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, UNAVAILABLE, UNCOUNTABLE, later,
+    Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, RequestHeader, Success, UNAVAILABLE,
+    UNCOUNTABLE, later,
 };
 use super::policies::PoliciesBody;
 use super::reloads::ReloadReply;
 use super::wire::{
     BatchReply, BatchRequest, CheckRequest, CountBatchReply, CountBatchRequest, CountReply, CountRequest,
-    CountsReply, HealthReply, PeekRequest, RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply,
+    CountsReply, DeletedOverrideReply, GotOverrideReply, HealthReply, NamedOverrideRequest,
+    OverrideListReply, PeekRequest, RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply,
     RefundRequest, ReloadRequest, RenewBatchReply, RenewBatchRequest, RenewReply, RenewRequest,
-    ReserveBatchReply, ReserveBatchRequest, ReserveRequest, ResetRequest, SchemaOf, SetRequest,
-    SettleBatchReply, SettleBatchRequest, SettleReply, SettleRequest,
+    ReserveBatchReply, ReserveBatchRequest, ReserveRequest, ResetRequest, SchemaOf, SetOverrideReply,
+    SetOverrideRequest, SetRequest, SettleBatchReply, SettleBatchRequest, SettleReply, SettleRequest,
 };
-use super::{Edge, domains, forwarded, reply};
+use super::{Edge, domains, forwarded, overrides, reply};
 use crate::access::listener::Listener;
 use crate::access::scope::Scope;
 use crate::answer::rejection::Rejection;
@@ -89,6 +91,58 @@ const OF_A_RELOAD: &[(StatusCode, &str)] = &[
     (StatusCode::UNPROCESSABLE_ENTITY, "The file cannot be read or is invalid; nothing was changed"),
     (StatusCode::SERVICE_UNAVAILABLE, "The reload was cut short"),
 ];
+
+const OF_A_CONDITION: &[RequestHeader] = &[
+    RequestHeader {
+        name: "If-Match",
+        description: "The version of the override that the caller has seen, in quotation marks as in `ETag`. It is only \
+                      replaced if it still has this version, so a change whose answer was lost can be repeated",
+    },
+    RequestHeader { name: "If-None-Match", description: "Only `*`: it is only set if there is none" },
+];
+const OF_A_DELETION: &[RequestHeader] = &[RequestHeader {
+    name: "If-Match",
+    description: "The version of the override that the caller has seen, in quotation marks as in `ETag`. It is only \
+                  deleted if it still has this version",
+}];
+const NO_PLACE: (StatusCode, &str) = (
+    StatusCode::CONFLICT,
+    "The service has no place for overrides: its counters are in memory, and it runs without `--state-dir` (`reason` is \
+     `no_state_dir`). Or: They are turned off with `--max-overrides 0` (`overrides_off`)",
+);
+const NO_PRINCIPALS: (StatusCode, &str) = (
+    StatusCode::FORBIDDEN,
+    "The listener asks for no principals, and only these can have the scope `overrides`: start the service with `--tokens`",
+);
+const NO_POLICY: (StatusCode, &str) =
+    (StatusCode::CONFLICT, "There is no such policy (`no_policy`), or it counts nothing (`counts_nothing`)");
+const NO_OVERRIDE: (StatusCode, &str) =
+    (StatusCode::NOT_FOUND, "There is no such override (`reason` is `no_override`)");
+const MISMATCH: (StatusCode, &str) = (
+    StatusCode::PRECONDITION_FAILED,
+    "The override is not the one that the condition names (`reason` is `precondition_failed`); `current` is the one that is \
+     there. Nothing was changed",
+);
+const NOT_MADE: (StatusCode, &str) = (
+    StatusCode::SERVICE_UNAVAILABLE,
+    "The store or the disk failed: nothing was changed (`reason` is `store_unavailable`), or it is unknown whether it was \
+     (`outcome_unknown`)",
+);
+const OF_OVERRIDES: &[(StatusCode, &str)] = &[NO_PRINCIPALS, NO_PLACE];
+const OF_AN_OVERRIDE: &[(StatusCode, &str)] = &[NO_PRINCIPALS, NO_OVERRIDE, NO_PLACE, NO_POLICY];
+const OF_SETTING_AN_OVERRIDE: &[(StatusCode, &str)] = &[
+    NO_PRINCIPALS,
+    NO_PLACE,
+    NO_POLICY,
+    (
+        StatusCode::CONFLICT,
+        "There are as many overrides as there may be (`--max-overrides`; `reason` is `too_many_overrides`)",
+    ),
+    MISMATCH,
+    NOT_MADE,
+];
+const OF_DELETING_AN_OVERRIDE: &[(StatusCode, &str)] =
+    &[NO_PRINCIPALS, NO_OVERRIDE, NO_PLACE, NO_POLICY, MISMATCH, NOT_MADE];
 
 impl Operations {
     /// Returns the operations of a service whose policies decide, and those of the dialect.
@@ -227,6 +281,35 @@ impl Operations {
                 .success(Success::Json(of::<CountsReply<'_>>(), "The state of each quota"))
                 .rejecting(OF_A_CHANGE)
                 .handled_by(later!(set)),
+            Operation::put("setOverride", "/v1/overrides", Scope::Overrides, of::<SetOverrideRequest<'_>>())
+                .with_headers(OF_A_CONDITION)
+                .summary("Replace the limits of a policy for some requests, in place of an earlier override for them")
+                .success(Success::Tagged(of::<SetOverrideReply>(), "It is live in this process, and in all within a second"))
+                .rejecting(OF_SETTING_AN_OVERRIDE)
+                .handled_by(later!(set_override)),
+            Operation::post("getOverride", "/v1/overrides/get", Scope::Overrides, of::<NamedOverrideRequest<'_>>())
+                .reads()
+                .summary("The override for some requests, as this process knows it")
+                .success(Success::Tagged(of::<GotOverrideReply>(), "The override"))
+                .rejecting(OF_AN_OVERRIDE)
+                .handled_by(later!(get_override)),
+            Operation::post(
+                "deleteOverride",
+                "/v1/overrides/delete",
+                Scope::Overrides,
+                of::<NamedOverrideRequest<'_>>(),
+            )
+            .with_headers(OF_A_DELETION)
+            .summary("Delete an override, after which the policy's own limits apply again")
+            .success(Success::Json(of::<DeletedOverrideReply>(), "It is gone"))
+            .rejecting(OF_DELETING_AN_OVERRIDE)
+            .handled_by(later!(delete_override)),
+            Operation::get("listOverrides", "/v1/overrides", Some(Scope::Overrides))
+                .asks(InputPlace::Parameters(overrides::PARAMETERS))
+                .summary("The overrides, as this process knows them, a page at a time")
+                .success(Success::Json(of::<OverrideListReply>(), "A page"))
+                .rejecting(OF_OVERRIDES)
+                .handled_by(later!(list_overrides)),
             Operation::get("policies", "/v1/policies", Some(Scope::Read))
                 .summary("The live policies")
                 .success(Success::Json(
@@ -401,9 +484,9 @@ mod tests {
     fn guarded_changes_have_a_body() {
         let table = Operations::of_policies(None);
         let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
-        assert_eq!(table.iter().filter(changes).count(), 8);
+        assert_eq!(table.iter().filter(changes).count(), 10);
         for operation in table.iter().filter(changes) {
-            assert_eq!(operation.method, Method::POST, "{}", operation.id);
+            assert!(operation.has_body(), "{}", operation.id);
         }
     }
 }

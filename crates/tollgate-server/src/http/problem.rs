@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyInFlight, PolicyQuota};
 
+use super::override_body::{OverrideBody, OverridesVersionText};
+
 /// A problem (RFC 9457).
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
@@ -29,6 +31,12 @@ pub(super) struct ProblemBody<'a> {
     /// The policies that the store can never count together for this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) policies: Option<&'a [Box<str>]>,
+    /// The override that is there in place of the one that the condition names; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) current: Option<OverrideBody>,
+    /// The version of all overrides, if the condition of a change does not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) overrides_version: Option<OverridesVersionText>,
     /// A hash of the live limits, only at `/readyz`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) generation: Option<String>,
@@ -55,7 +63,9 @@ impl From<&PolicyInFlight> for ChangedQuota {
 
 /// The reason: the id belongs to another hold, or to one that was settled; a policy limits units in flight, so the request
 /// needs a hold (`/v1/reserve`); the caller counts under too many names; or the store has no room for a new key, cannot be reached, did not answer (so the request
-/// may have been counted or not), or can never count the request.
+/// may have been counted or not), or can never count the request. Of overrides: the condition of a change does not hold;
+/// there is no such override; there is no such policy, or it counts nothing; the service has no place for overrides
+/// (`--state-dir`), has them turned off, or has as many as it may have.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ProblemReason {
@@ -67,4 +77,11 @@ pub(super) enum ProblemReason {
     StoreUnavailable,
     OutcomeUnknown,
     Uncountable,
+    PreconditionFailed,
+    NoOverride,
+    NoPolicy,
+    CountsNothing,
+    NoStateDir,
+    OverridesOff,
+    TooManyOverrides,
 }

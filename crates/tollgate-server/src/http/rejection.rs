@@ -4,10 +4,12 @@ use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::{Serialize, Serializer};
 
+use super::override_body::OverrideBody;
 use super::problem::{ChangedQuota, ProblemBody, ProblemReason};
 use super::query::QueryError;
 use super::reply::{self, Reply};
 use crate::access::scope::Scope;
+use crate::answer::override_refusal::{CurrentOverride, OverrideRefusal};
 use crate::answer::rejection::{Rejection, RejectionNames, Repeat};
 use crate::answer::rejection_kind::RejectionKind;
 
@@ -29,11 +31,19 @@ impl<'a> From<&'a Rejection> for ProblemBody<'a> {
                 | ProblemReason::TooManyNames
                 | ProblemReason::IdConflict
                 | ProblemReason::HoldEnded
-                | ProblemReason::NeedsHold,
+                | ProblemReason::NeedsHold
+                | ProblemReason::PreconditionFailed
+                | ProblemReason::NoOverride
+                | ProblemReason::NoPolicy
+                | ProblemReason::CountsNothing
+                | ProblemReason::NoStateDir
+                | ProblemReason::OverridesOff
+                | ProblemReason::TooManyOverrides,
             )
             | None => ("about:blank", status.canonical_reason().unwrap_or("Error")),
         };
         let (mut changed, mut policies, mut generation) = (None, None, None);
+        let (mut current, mut overrides_version) = (None, None);
         match rejection.names() {
             RejectionNames::None => {}
             RejectionNames::Changed(quotas, in_flight) => {
@@ -42,6 +52,13 @@ impl<'a> From<&'a Rejection> for ProblemBody<'a> {
             }
             RejectionNames::Uncountable(names) => policies = Some(&**names),
             RejectionNames::Live(live) => generation = Some(live.to_string()),
+            RejectionNames::Override(there) => {
+                let CurrentOverride { current: there, version } = &**there;
+                current =
+                    there.as_ref().map(|(record, state)| OverrideBody::new(record, state, version.epoch));
+                // Without any change, there is no version.
+                overrides_version = (version.number > 0).then(|| (*version).into());
+            }
         }
         Self {
             kind,
@@ -53,6 +70,8 @@ impl<'a> From<&'a Rejection> for ProblemBody<'a> {
             scope: rejection.scope().map(Scope::name),
             changed,
             policies,
+            current,
+            overrides_version,
             generation,
         }
     }
@@ -102,6 +121,15 @@ const fn reason(rejection: &Rejection) -> Option<ProblemReason> {
         RejectionKind::StoreFull => Some(ProblemReason::StoreFull),
         RejectionKind::StoreUnavailable => Some(ProblemReason::StoreUnavailable),
         RejectionKind::Uncountable => Some(ProblemReason::Uncountable),
+        RejectionKind::Override(refusal) => Some(match refusal {
+            OverrideRefusal::PreconditionFailed => ProblemReason::PreconditionFailed,
+            OverrideRefusal::NoOverride => ProblemReason::NoOverride,
+            OverrideRefusal::NoPolicy => ProblemReason::NoPolicy,
+            OverrideRefusal::CountsNothing => ProblemReason::CountsNothing,
+            OverrideRefusal::NoStateDir => ProblemReason::NoStateDir,
+            OverrideRefusal::OverridesOff => ProblemReason::OverridesOff,
+            OverrideRefusal::TooManyOverrides => ProblemReason::TooManyOverrides,
+        }),
         _ => None,
     }
 }

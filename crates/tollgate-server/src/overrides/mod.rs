@@ -118,6 +118,19 @@ impl Overrides {
         made
     }
 
+    /// Checks that there can be overrides.
+    ///
+    /// # Errors
+    ///
+    /// If they are turned off, or nothing keeps them.
+    pub(crate) const fn available(&self) -> Result<(), OverridesError> {
+        match self.keeper {
+            Keeper::Off => Err(OverridesError::Off),
+            Keeper::Nothing => Err(OverridesError::NoPlace),
+            Keeper::Journal(_) | Keeper::Shared(_) => Ok(()),
+        }
+    }
+
     /// Returns whether they are those of all processes that share them.
     pub(crate) fn status(&self) -> OverridesStatus {
         let version = self.limiter.as_ref().and_then(|limiter| limiter.live().overrides().version());

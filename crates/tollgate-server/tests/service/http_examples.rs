@@ -158,9 +158,81 @@ pub(crate) fn examples() -> BTreeMap<&'static str, String> {
             }
         };
         let answer = String::from_utf8(ask(port, &request)).unwrap();
-        (operation, format!("```console\n$ {command}\n{}\n```\n", shortened(&at_fixed_times(&answer, start))))
+        (operation, console(&command, &at_fixed_times(&answer, start)))
+    });
+    examples.chain(override_examples()).collect()
+}
+
+/// Operations on overrides, in this order. Only principals can have their scope, so they have a service of their own.
+const OVERRIDE_REQUESTS: [(&str, &str, &str, &str); 4] = [
+    (
+        "PUT /v1/overrides",
+        "PUT",
+        "/v1/overrides",
+        r#"{"policy": "users", "attributes": {"user": "alice"}, "quotas": ["500/1m"], "until": "2099-12-31T00:00:00Z", "label": "ticket-7", "note": "until the audit is over"}"#,
+    ),
+    (
+        "POST /v1/overrides/get",
+        "POST",
+        "/v1/overrides/get",
+        r#"{"policy": "users", "attributes": {"user": "alice"}}"#,
+    ),
+    ("GET /v1/overrides", "GET", "/v1/overrides?policy=users&limit=10", ""),
+    (
+        "POST /v1/overrides/delete",
+        "POST",
+        "/v1/overrides/delete",
+        r#"{"policy": "users", "attributes": {"user": "alice"}}"#,
+    ),
+];
+
+fn override_examples() -> Vec<(&'static str, String)> {
+    let folder = Folder::new();
+    folder.write("tollgate.yaml", POLICIES);
+    let mut create = tollgate();
+    create.current_dir(folder.root()).args(["token", "new", "--name", "ops", "--scope", "overrides"]);
+    create.args(["--token-file", "ops.txt", "--tokens", "tokens.jsonl"]);
+    assert!(create.output().unwrap().status.success());
+    let mut command = tollgate();
+    command.current_dir(folder.root());
+    let flags = ["--config", "tollgate.yaml", "--tokens", "tokens.jsonl", "--state-dir", "state"];
+    let server = Server::start_by(command, &flags);
+    let token = std::fs::read_to_string(folder.path("ops.txt")).unwrap();
+    let examples = OVERRIDE_REQUESTS.into_iter().map(|(operation, method, target, body)| {
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n",
+            token.trim()
+        );
+        let length = body.len();
+        let kind = "Content-Type: application/json";
+        let request = format!("{head}{kind}\r\nContent-Length: {length}\r\n\r\n{body}");
+        let reply = Connection::open(server.admin).ask(request.as_bytes());
+        assert_eq!(reply.status, 200, "{operation}: {}", reply.json());
+        let answer = String::from_utf8(reply.body.clone()).unwrap();
+        let bearer = "-H \"Authorization: Bearer $(cat ops.txt)\"";
+        let json = if body.is_empty() { String::new() } else { format!(" --json '{body}'") };
+        let put = if method == "PUT" { " -X PUT" } else { "" };
+        let url = format!("127.0.0.1:8090{target}");
+        let url = if target.contains('?') { format!("'{url}'") } else { url };
+        (operation, console(&format!("curl{put} {bearer}{json} {url}"), &of_fixed_history(&answer)))
     });
     examples.collect()
+}
+
+/// Replaces the random history of the overrides, and the time of a change.
+fn of_fixed_history(answer: &str) -> String {
+    let is_version = |value: &str| value.contains('.') && value.len() > 18;
+    let mut text = answer.to_owned();
+    for field in ["version", "overrides_version"] {
+        let shown =
+            |value: &str| format!("\"0123456789abcdef.{}", value.split_once('.').unwrap_or_default().1);
+        text = replaced(&text, field, |value| is_version(value).then(|| shown(value)));
+    }
+    with(&text, "changed", |_| true, "\"2026-11-26T20:00:30Z\"")
+}
+
+fn console(command: &str, answer: &str) -> String {
+    format!("```console\n$ {command}\n{}\n```\n", shortened(answer))
 }
 
 /// Replaces the times in an answer, and what is random.
@@ -180,13 +252,18 @@ fn at_fixed_times(answer: &str, start: u64) -> String {
 
 /// Replaces each value of a field, if it is one of these.
 fn with(text: &str, field: &str, is_replaced: impl Fn(&str) -> bool, shown: &str) -> String {
+    replaced(text, field, |value| is_replaced(value).then(|| shown.to_owned()))
+}
+
+/// Replaces each value of a field by what this shows in its place.
+fn replaced(text: &str, field: &str, shown: impl Fn(&str) -> Option<String>) -> String {
     let name = format!("\"{field}\":");
     let mut parts = text.split(&name);
     let mut replaced = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let end = part.find([',', '}']).unwrap_or(part.len());
         let (value, rest) = part.split_at(end);
-        replaced.extend([&*name, if is_replaced(value) { shown } else { value }, rest]);
+        replaced.extend([&*name, &*shown(value).unwrap_or_else(|| value.to_owned()), rest]);
     }
     replaced
 }

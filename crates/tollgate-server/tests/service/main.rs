@@ -40,6 +40,7 @@ mod openapi;
 mod output;
 mod overdraft;
 mod override_command;
+mod overrides;
 mod own_counts;
 mod readme;
 mod real_browser;

@@ -287,7 +287,7 @@ fn read(line: &str) -> Result<Principal, Wrong> {
         return Err(wrong("policies", "policies: expected at least one; without `policies`, it may use all"));
     }
     Ok(Principal {
-        name: name.0,
+        name: name.0.into(),
         credential,
         scopes: scopes.into_iter().map(|ScopeName(scope)| scope).collect(),
         policies: policies.map(Arc::new),

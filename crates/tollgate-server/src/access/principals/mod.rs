@@ -42,7 +42,7 @@ pub(crate) struct Principals {
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Principal {
-    name: Box<str>,
+    name: Arc<str>,
     credential: Credential,
     scopes: Scopes,
     /// The policies that it may use, or `None` for all.
@@ -147,7 +147,11 @@ impl Principals {
             return Err(AccessRefusal::Scope);
         }
         let caller = Caller::new(principal.policies.clone());
-        Ok(if scope == Scope::Count { caller.counting(Arc::clone(series)) } else { caller })
+        Ok(match scope {
+            Scope::Count => caller.counting(Arc::clone(series)),
+            Scope::Overrides => caller.named(Arc::clone(&principal.name)),
+            _ => caller,
+        })
     }
 
     /// Finds the caller. A token overrides a certificate, and an unknown token is refused even with a known

@@ -12,11 +12,11 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
-use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, UnmatchedRequests};
+use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy};
 
 use super::dialects::{Content, Dialect, Parameter};
 use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
-use super::operation::{InputPlace, Operation, Success};
+use super::operation::{InputPlace, Operation, QueryParameter, RequestHeader, Success};
 use super::problem::ProblemBody;
 use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES, ReserveReply};
 use crate::access::address::ListenAddress;
@@ -125,12 +125,23 @@ impl<'a> Describer<'a> {
             InputPlace::Dialect(dialect) => {
                 described["parameters"] = dialect.parameters.iter().map(parameter).collect();
             }
+            InputPlace::Parameters(parameters) => {
+                described["parameters"] = parameters.iter().map(optional).collect();
+            }
             InputPlace::Forwarded => described["parameters"] = forwarded(),
             InputPlace::Body(schema) | InputPlace::OfAnyType(schema) => {
                 let schema = schema(&mut self.asked);
                 let content = json!({ "application/json": { "schema": schema } });
                 described["requestBody"] = json!({ "required": true, "content": content });
             }
+        }
+        let headers = operation.headers.iter().map(|RequestHeader { name, description }| {
+            json!({ "name": name, "in": "header", "required": false, "description": description, "schema": { "type": "string" } })
+        });
+        match described["parameters"].as_array_mut() {
+            Some(parameters) => parameters.extend(headers),
+            None if operation.headers.is_empty() => {}
+            None => described["parameters"] = headers.collect(),
         }
         described
     }
@@ -185,6 +196,15 @@ impl<'a> Describer<'a> {
             Success::Json(schema, description) => {
                 plain(description, "application/json", schema(&mut self.answered).to_value())
             }
+            Success::Tagged(schema, description) => {
+                let mut reply = plain(description, "application/json", schema(&mut self.answered).to_value());
+                reply["headers"]["ETag"] = json!({
+                    "description": "The version of the override, for `If-Match`",
+                    "required": true,
+                    "schema": { "type": "string" },
+                });
+                reply
+            }
             Success::Document(description) => {
                 plain(description, "application/json", json!({ "type": "object" }))
             }
@@ -233,8 +253,9 @@ impl<'a> Describer<'a> {
     /// Describes a denial under each status that a policy chooses.
     fn denials(&self, denied: &Value) -> Map<String, Value> {
         let statuses = as_slice(self.policies).iter().map(|policy| policy.deny_status().to_string());
-        let unmatched = self.policies.and_then(Policies::unmatched) == Some(UnmatchedRequests::Deny);
-        let statuses = statuses.chain(unmatched.then(|| StatusCode::FORBIDDEN.as_str().to_owned()));
+        // An override denies with it, and so do requests that no policy matches.
+        let forbidden = self.policies.is_some().then(|| StatusCode::FORBIDDEN.as_str().to_owned());
+        let statuses = statuses.chain(forbidden);
         statuses.map(|status| (status, denied.clone())).collect()
     }
 
@@ -370,6 +391,10 @@ fn query(schemas: &mut SchemaGenerator) -> Value {
     let mut cost = schemas.subschema_for::<CostUnits>();
     cost.insert("default".to_owned(), 1.into());
     json!([attributes, { "name": "cost", "in": "query", "required": false, "schema": cost }])
+}
+
+fn optional(&QueryParameter { name, description }: &QueryParameter) -> Value {
+    parameter(&Parameter { name, description, is_required: false })
 }
 
 fn parameter(&Parameter { name, description, is_required }: &Parameter) -> Value {

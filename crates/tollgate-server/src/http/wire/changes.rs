@@ -7,6 +7,7 @@ use tollgate_policy::{ForgottenUnits, Policy, QuotaChanges, QuotaRefund};
 use tollgate_wire::body::{Algorithm, DecisionSource, QuotaText, WindowBody, mark};
 
 use crate::answer::rejection::Rejection;
+use crate::http::override_body::OverridesVersionText;
 use crate::http::problem::ProblemBody;
 
 /// The result of a refund.
@@ -14,6 +15,9 @@ use crate::http::problem::ProblemBody;
 pub(in crate::http) struct RefundReply<'a> {
     /// The version of the policies that chose the quotas.
     pub(in crate::http) version: u64,
+    /// The version of the overrides that chose them as well; absent if none was ever set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) overrides_version: Option<OverridesVersionText>,
     pub(in crate::http) quotas: Vec<RefundedQuota<'a>>,
 }
 
@@ -43,6 +47,9 @@ enum WindowState {
 pub(in crate::http) struct CountsReply<'a> {
     /// The version of the policies that chose the quotas.
     version: u64,
+    /// The version of the overrides that chose them as well; absent if none was ever set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overrides_version: Option<OverridesVersionText>,
     quotas: Vec<QuotaCount<'a>>,
     /// The units in flight that a reset has forgotten, whoever held them; absent if no limit in flight was reset.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -115,7 +122,8 @@ impl<'a> CountsReply<'a> {
             ForgottenCount { policy: policy.name(), quota: in_flight.in_flight().to_string(), units }
         });
         let (version, quotas) = (changed.policies().version(), quotas.collect());
-        Self { version, quotas, forgotten: forgotten.collect() }
+        let overrides_version = OverridesVersionText::of(changed.policies());
+        Self { version, overrides_version, quotas, forgotten: forgotten.collect() }
     }
 }
 

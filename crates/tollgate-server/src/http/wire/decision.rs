@@ -8,6 +8,7 @@ use tollgate_wire::body::{DecisionBody, DenialBody};
 use tollgate_wire::headers::LimitHeaders;
 
 use crate::answer::rejection::Rejection;
+use crate::http::override_body::OverridesVersionText;
 use crate::http::problem::ProblemBody;
 
 /// The answer to a request. The single figures are those of the quota that decided; they are absent if none did.
@@ -43,6 +44,9 @@ pub(in crate::http) struct ClientDenial<'a> {
 struct OfService<'a> {
     /// The version of the policies under which it was decided.
     version: u64,
+    /// The version of the overrides under which it was decided; absent if none was ever set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overrides_version: Option<OverridesVersionText>,
     /// Results of shadow policies and candidates; absent if there are none.
     #[serde(skip_serializing_if = "Trials::is_empty")]
     #[schemars(with = "Vec<TrialBody<'_>>")]
@@ -129,7 +133,8 @@ impl<'a> ClientDenial<'a> {
 
 impl<'a> OfService<'a> {
     fn new(decision: &'a PolicyDecision) -> Self {
-        Self { version: decision.version(), trials: Trials(decision) }
+        let overrides_version = OverridesVersionText::of(decision.policies());
+        Self { version: decision.version(), overrides_version, trials: Trials(decision) }
     }
 }
 

@@ -7,6 +7,7 @@ mod counts;
 mod decision;
 mod health;
 mod holds;
+mod overrides;
 mod requests;
 
 use schemars::{Schema, SchemaGenerator};
@@ -23,6 +24,10 @@ pub(super) use self::holds::{
     ReserveBatchReply, ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply, ReserveRequest,
     SettleBatchReply, SettleBatchRequest, SettleEntry, SettleEntryRequest, SettleReply, SettleRequest,
     asked_hold,
+};
+pub(super) use self::overrides::{
+    DeletedOverrideReply, GotOverrideReply, NamedOverrideRequest, OverrideId, OverrideListReply,
+    SetOverrideReply, SetOverrideRequest, TargetAttributes,
 };
 pub(super) use self::requests::{
     BatchEntryRequest, BatchRequest, CheckRequest, GivenLimit, KEY_ATTRIBUTES, OutageAnswer, PeekRequest,

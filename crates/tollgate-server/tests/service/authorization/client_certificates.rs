@@ -175,7 +175,9 @@ fn a_certificate_is_a_principal_by_its_alternative_names() {
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("tokens.jsonl", &file));
     let Identity { certificate, key } = authority.server(folder.root(), "server");
     let files = [certificate, key, authority.file.clone()].map(|path| path.display().to_string());
-    let mut flags = vec!["--config", &policies, "--tokens", &tokens, "--answers", "spring-starter"];
+    let state = folder.path("state");
+    let mut flags = vec!["--config", &policies, "--tokens", &tokens, "--state-dir", &state];
+    flags.extend(["--answers", "spring-starter"]);
     flags.push("--caller-quotas");
     flags.extend(["--tls-cert", &files[0], "--tls-key", &files[1], "--tls-client-ca", &files[2]]);
     let server = Server::start(&flags);

@@ -63,7 +63,8 @@ struct Watched {
 }
 
 impl Watched {
-    /// Returns the used units of the counters, and the number of reloads of the policy file.
+    /// Returns the used units of the counters, and the number of reloads of the policy file with the version of the
+    /// overrides.
     fn state(&self) -> (u64, Option<String>) {
         let used = |body| {
             let peek = ask(self.server.public, "POST", "/v1/peek", &["Host: x", &self.root], body).json();
@@ -76,7 +77,10 @@ impl Watched {
         let get = COUNT.replace("\"policy\"", "\"operation\": \"get\", \"policy\"");
         let count = ask(self.server.public, "POST", "/v1/count", &["Host: x", &self.root], &get).json();
         let counted = count["used"].as_u64().expect("a count");
-        (used(ALICE) + used(FORWARDED) + counted, metrics.lines().find(is_read).map(str::to_owned))
+        let overrides = ask(self.server.admin, "GET", "/v1/overrides", &["Host: x", &self.root], "").json();
+        let reloads = metrics.lines().find(is_read);
+        let changes = reloads.map(|reloads| format!("{reloads} {}", overrides["overrides_version"]));
+        (used(ALICE) + used(FORWARDED) + counted, changes)
     }
 
     fn metrics(&self) -> SocketAddr {
@@ -90,7 +94,10 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
     let folder = Folder::new();
     let (principals, file) = principals();
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("tokens.jsonl", &file));
+    let state = folder.path("state");
     let server = Server::start(&[
+        "--state-dir",
+        &state,
         "--config",
         &policies,
         "--tokens",

@@ -112,6 +112,14 @@ const COUNT_BATCH: &str = r#"{"requests": [
 const REFUND: &str = r#"{"attributes": {"name": "search", "key": "alice"}, "version": 1,
     "windows": [{"policy": "search", "quota": "1000000/1d@first_hit", "start": 0}]}"#;
 
+/// As the policy has it, so that counts do not change.
+const OVERRIDE: &str =
+    r#"{"policy": "search", "attributes": {"key": "alice"}, "quotas": ["1000000/1d@first_hit"]}"#;
+
+const OVERRIDDEN: &str = r#"{"policy": "search", "attributes": {"key": "alice"}}"#;
+
+const OVERRIDES: &[&str] = &["overrides"];
+
 const QUERY: &str = "/v1/check?name=search&key=alice";
 
 const EVERYWHERE: &[&str] = &["checks", "admin", "metrics"];
@@ -128,7 +136,7 @@ const fn forwarded(method: &'static str) -> Operation {
     Operation { headers: FORWARD, ..asked }
 }
 
-const OPERATIONS: [Operation; 37] = {
+const OPERATIONS: [Operation; 42] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -159,6 +167,11 @@ const OPERATIONS: [Operation; 37] = {
         operation("POST", "/v1/record/batch", BATCH, ADMIN, &["change"], SearchInBatch),
         operation("POST", "/v1/reset", ALICE, ADMIN, &["change"], Search),
         operation("POST", "/v1/set", SET, ADMIN, &["change"], Search),
+        operation("PUT", "/v1/overrides", OVERRIDE, ADMIN, OVERRIDES, Search),
+        operation("POST", "/v1/overrides/get", OVERRIDDEN, ADMIN, OVERRIDES, Search),
+        operation("GET", "/v1/overrides", "", ADMIN, OVERRIDES, Nothing),
+        operation("HEAD", "/v1/overrides", "", ADMIN, OVERRIDES, Nothing),
+        operation("POST", "/v1/overrides/delete", OVERRIDDEN, ADMIN, OVERRIDES, Search),
         operation("POST", "/v1/policies/reload", "{}", ADMIN, &["policies"], All),
         operation("GET", "/v1/policies", "", ADMIN, READ, Nothing),
         operation("HEAD", "/v1/policies", "", ADMIN, READ, Nothing),
