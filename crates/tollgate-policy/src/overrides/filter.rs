@@ -11,26 +11,26 @@ use super::tree::Tree;
 /// a newer one, and then looks at its rows in vain.
 #[derive(Debug)]
 pub(super) struct DigestFilter {
-    /// A power of two in number.
     words: Box<[AtomicU64]>,
     /// Digests that may still be added before it shows too many as present.
     room: AtomicUsize,
 }
 
-/// Bits for each digest when it is full. With four of them set, one look in a hundred is in vain.
-const BITS: usize = 16;
+/// Bits for each digest when it is full. With four of them set, two looks in a hundred are in vain then, and less than
+/// one after it was made.
+const BITS: usize = 12;
 
 impl DigestFilter {
     /// Fewer rows are found as fast as a word of the filter.
     const FEWEST: usize = 64;
 
-    /// Creates a filter of these rows, with room for as many more; `None` if they need none.
+    /// Creates a filter of these rows, with room for half as many more; `None` if they need none.
     pub(super) fn of(rows: &Tree<KeyRow>) -> Option<Self> {
         if rows.len() < Self::FEWEST {
             return None;
         }
-        let most = 2 * rows.len();
-        let words = (most * BITS / 64).next_power_of_two();
+        let most = rows.len() + rows.len() / 2;
+        let words = (most * BITS).div_ceil(64);
         let filter =
             Self { words: (0..words).map(|_| AtomicU64::new(0)).collect(), room: AtomicUsize::new(most) };
         rows.iter().for_each(|row| _ = filter.add(row.digest()));
@@ -58,7 +58,8 @@ impl DigestFilter {
     }
 
     fn word(&self, digest: Digest) -> Option<&AtomicU64> {
-        self.words.get(digest.low as usize & self.words.len().saturating_sub(1))
+        let place = (u128::from(digest.low) * self.words.len() as u128) >> 64;
+        self.words.get(place as usize)
     }
 }
 
@@ -83,12 +84,12 @@ mod tests {
         keys.sort_unstable();
         let rows = keys.iter().map(|key| KeyRow::new(OverrideKey(*key), row.clone()));
         let filter = Arc::new(DigestFilter::of(&Tree::of_sorted([rows.collect()])).unwrap());
-        let later: Vec<u128> = (0..10_000).map(|_| random.u128(..)).collect();
+        let later: Vec<u128> = (0..4_900).map(|_| random.u128(..)).collect();
         assert!(later.iter().all(|key| filter.add(OverrideKey(*key).into())));
         assert!(keys.iter().chain(&later).all(|key| filter.may_have(OverrideKey(*key).into())));
         let vain = (0..100_000).filter(|_| filter.may_have(OverrideKey(random.u128(..)).into())).count();
-        assert!(vain < 2_000, "{vain} of 100,000");
+        assert!(vain < 3_000, "{vain} of 100,000");
         let added = (0..100_000).take_while(|_| filter.add(OverrideKey(random.u128(..)).into())).count();
-        assert!(added < 1_000, "{added} more");
+        assert!(added < 500, "{added} more");
     }
 }

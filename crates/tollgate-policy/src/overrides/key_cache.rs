@@ -1,6 +1,5 @@
 //! The digests of keys that were digested recently.
 
-use std::array;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -20,25 +19,28 @@ use tollgate::Key;
 /// A line is one of many small records that are written as a whole or not at all: its count is odd while it is written. A
 /// reader that sees another count afterwards has no answer, and a writer that meets another one leaves the line as it is.
 pub(super) struct KeyCache {
-    lines: Box<[CacheLine]>,
+    /// Lines, after words that are skipped so that each begins where one of the processor's cache does. Zeroed memory of
+    /// the operating system, which backs it page by page once it is used.
+    words: Box<[AtomicU64]>,
+    skipped: usize,
+    /// A power of two.
+    lines: usize,
     keys: [u64; 2],
 }
 
 /// Two keys with their digests, in one line of the processor's cache.
-#[repr(align(64))]
-struct CacheLine {
+struct CacheLine<'a> {
     /// How often it was written, times two; odd while it is being written.
-    count: AtomicU64,
-    words: [AtomicU64; WORDS],
+    count: &'a AtomicU64,
+    words: &'a [AtomicU64; WORDS],
 }
 
 /// For each of two keys: the low half of its hash, and its digest. The last word has the parts of the high halves that
 /// are compared.
 const WORDS: usize = 7;
 
-/// A power of two; 2 MiB in all, which stay in a processor's cache. From memory, a digest would not come sooner than it
-/// is computed.
-const LINES: usize = 1 << 15;
+/// 8 MiB in all, which stay in a processor's cache. From memory, a digest would not come sooner than it is computed.
+const LINES: usize = 1 << 17;
 
 /// A line as it was at one time.
 #[derive(Clone, Copy)]
@@ -61,18 +63,24 @@ impl KeyCache {
 
     fn of_lines(lines: usize) -> Self {
         let random = RandomState::new();
-        Self {
-            lines: (0..lines).map(|_| CacheLine::default()).collect(),
-            keys: [random.hash_one(0), random.hash_one(1)],
-        }
+        // One line more, of which some words are skipped.
+        let words = bytemuck::zeroed_slice_box::<AtomicU64>((lines + 1) * (WORDS + 1));
+        let skipped = words.as_ptr().align_offset(size_of::<[u64; WORDS + 1]>()).min(WORDS);
+        Self { words, skipped, lines, keys: [random.hash_one(0), random.hash_one(1)] }
+    }
+
+    /// Returns the line of a key. The place is made of bits that are not compared again.
+    fn line(&self, hash: KeyHash) -> Option<CacheLine<'_>> {
+        let place = hash.high as usize & (self.lines - 1);
+        let (count, words) = self.words.get(self.skipped + place * (WORDS + 1)..)?.split_first()?;
+        Some(CacheLine { count, words: words.first_chunk()? })
     }
 
     /// Returns the digest of a key, which `digest` computes if it is not known.
     #[inline]
     pub(super) fn get(&self, key: &Key<'_>, digest: impl FnOnce() -> u128) -> u128 {
         let hash = self.hash(key);
-        // The place is made of bits that are not compared again.
-        let Some(line) = self.lines.get(hash.high as usize & (self.lines.len() - 1)) else { return digest() };
+        let Some(line) = self.line(hash) else { return digest() };
         match line.read() {
             Some((_, record)) if record.get(hash).is_some() => record.get(hash).unwrap_or_default(),
             Some((count, record)) => {
@@ -107,14 +115,11 @@ impl Hasher for KeyBytes {
     }
 }
 
-impl CacheLine {
+impl CacheLine<'_> {
     fn read(&self) -> Option<(u64, CacheLineRecord)> {
         // Acquire, with the release at the end of a write: the words are at least as new as the count.
         let count = self.count.load(Ordering::Acquire);
-        let words = array::from_fn(|place| match self.words.get(place) {
-            Some(word) => word.load(Ordering::Relaxed),
-            None => 0,
-        });
+        let words = self.words.each_ref().map(|word| word.load(Ordering::Relaxed));
         // With the fence of a writer: whoever has seen one of its words sees its odd count.
         fence(Ordering::Acquire);
         let is_whole = count.is_multiple_of(2) && self.count.load(Ordering::Relaxed) == count;
@@ -160,12 +165,6 @@ impl KeyHash {
     /// The part of the high half that is compared. It is never 0, because an empty place has no key.
     const fn compared(self) -> u32 {
         (self.high >> 32) as u32 | 1
-    }
-}
-
-impl Default for CacheLine {
-    fn default() -> Self {
-        Self { count: AtomicU64::new(0), words: array::from_fn(|_| AtomicU64::new(0)) }
     }
 }
 
