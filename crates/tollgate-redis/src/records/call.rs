@@ -91,7 +91,7 @@ pub(super) fn change(
         RecordChange::Set { .. } => "set",
         RecordChange::Delete { .. } => "delete",
     };
-    let call = with_tail(begin(keys, operation), keys, matching, max_records).arg(change.name());
+    let call = with_tail(begin(keys, operation), matching, max_records).arg(change.name());
     let call = match change {
         RecordChange::Delete { .. } => call,
         RecordChange::Set { text, end, .. } => {
@@ -117,7 +117,7 @@ pub(super) fn change(
 
 /// A sweep.
 pub(super) fn sweep(keys: &RecordKeys) -> Calls {
-    let call = with_tail(begin(keys, "sweep"), keys, RecordMatch::Any, 0);
+    let call = with_tail(begin(keys, "sweep"), RecordMatch::Any, 0);
     Calls::of(&call.arg(KEPT.to_string()).arg(SWEPT.to_string()))
 }
 
@@ -126,9 +126,8 @@ fn begin(keys: &RecordKeys, operation: &str) -> Command {
 }
 
 /// What all changes have.
-fn with_tail(call: Command, keys: &RecordKeys, matching: RecordMatch, max_records: u64) -> Command {
-    let call = call.arg(random()).arg(random()).arg(LOGGED.to_string()).arg(keys.channel());
-    let call = call.arg(max_records.to_string());
+fn with_tail(call: Command, matching: RecordMatch, max_records: u64) -> Command {
+    let call = call.arg(random()).arg(random()).arg(LOGGED.to_string()).arg(max_records.to_string());
     match matching {
         RecordMatch::Any => call.args(["any", "-", "-"]),
         RecordMatch::Absent => call.args(["absent", "-", "-"]),

@@ -44,11 +44,6 @@ impl RecordKeys {
         &self.keys[RECORDS]
     }
 
-    /// The channel on which changes are published: the name of the first key.
-    pub(super) fn channel(&self) -> &[u8] {
-        &self.keys[0]
-    }
-
     /// The error of a key that holds something else, by its place from 1 on.
     pub(super) fn damaged(&self, place: i64) -> Option<DamagedRecords> {
         let place = usize::try_from(place).ok()?.checked_sub(1)?;

@@ -4,4 +4,4 @@
 pub(crate) const TEXT: &str = include_str!("lua/records.lua");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "cbead881499605a63a9d96fa72f8e05e70775721";
+pub(crate) const SHA1: &str = "c7d2e99d3b4bf32dbf8ffd0869297b5800ddb969";

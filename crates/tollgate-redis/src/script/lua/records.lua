@@ -15,8 +15,8 @@
 --            milliseconds
 --   delete   the tail of all changes, the name
 --   sweep    the tail of all changes, how many milliseconds ago a record must have ended, and the most to delete
---   The tail is: the mark of this change, an epoch if there is none yet, the length of the log, the channel, the most
---   records, and what the record must be: `any`, `absent`, or `version`, with the epoch and the number or two dashes.
+--   The tail is: the mark of this change, an epoch if there is none yet, the length of the log, the most records, and
+--   what the record must be: `any`, `absent`, or `version`, with the epoch and the number or two dashes.
 --
 -- The reply begins with what came of it and the time. Errors of commands end the step before anything is written:
 -- whatever a change needs is tried first, without effect. A missing right is no error reply, because then the caller
@@ -74,7 +74,7 @@ if op == 'read' then
   return { 'read', now, epoch, number, mark, count, changes }
 end
 
-local own_mark, most_logged, channel = ARGV[2], tonumber(ARGV[4]), ARGV[5]
+local own_mark, most_logged = ARGV[2], tonumber(ARGV[4])
 
 local logged
 
@@ -118,14 +118,13 @@ local function write(name, text, ends)
   end
 end
 
-local function publish()
+local function write_head()
   redis.call('SET', KEYS[HEAD], table.concat({ epoch, digits(number), mark, digits(count) }, ' '))
-  redis.pcall('PUBLISH', channel, digits(number))
 end
 
 if op == 'sweep' then
-  local last, swept = now - tonumber(ARGV[10]), 0
-  local names = try(ENDS, 'ZRANGE', KEYS[ENDS], '-inf', digits(last), 'BYSCORE', 'LIMIT', '0', ARGV[11])
+  local last, swept = now - tonumber(ARGV[9]), 0
+  local names = try(ENDS, 'ZRANGE', KEYS[ENDS], '-inf', digits(last), 'BYSCORE', 'LIMIT', '0', ARGV[10])
   if refused or #names > 0 and not prepare() then return refused end
   for _, name in ipairs(names) do
     local value = try(RECORDS, 'HGET', KEYS[RECORDS], name)
@@ -141,38 +140,38 @@ if op == 'sweep' then
       redis.call('ZREM', KEYS[ENDS], name)
     end
   end
-  if swept > 0 then publish() end
+  if swept > 0 then write_head() end
   return { 'swept', now, epoch, number, swept, #names }
 end
 
 if op ~= 'set' and op ~= 'delete' then return redis.error_reply('ERR unknown operation on records') end
 
-local name = ARGV[10]
+local name = ARGV[9]
 local current = try(RECORDS, 'HGET', KEYS[RECORDS], name)
 if refused then return refused end
-local is_match = ARGV[7] == 'any' and (op == 'set' or current)
-  or ARGV[7] == 'absent' and op == 'set' and not current
-  or ARGV[7] == 'version' and current and ARGV[8] == epoch and ARGV[9] == string.match(current, '^(%d+) ')
+local is_match = ARGV[6] == 'any' and (op == 'set' or current)
+  or ARGV[6] == 'absent' and op == 'set' and not current
+  or ARGV[6] == 'version' and current and ARGV[7] == epoch and ARGV[8] == string.match(current, '^(%d+) ')
 if not is_match then return { 'mismatch', now, epoch, number, current } end
 
 if op == 'delete' then
   if not prepare() then return refused end
   write(name)
   if refused then return refused end
-  publish()
+  write_head()
   return { 'made', now, epoch, number, '-', 1 }
 end
 
-if not current and count >= tonumber(ARGV[6]) then return { 'too many', now } end
+if not current and count >= tonumber(ARGV[5]) then return { 'too many', now } end
 local ends = '-'
-if ARGV[12] == 'at' then
-  ends = ARGV[13]
-elseif ARGV[12] == 'after' then
-  ends = digits(now + tonumber(ARGV[13]))
+if ARGV[11] == 'at' then
+  ends = ARGV[12]
+elseif ARGV[11] == 'after' then
+  ends = digits(now + tonumber(ARGV[12]))
 end
 if ends ~= '-' and tonumber(ends) <= now then return { 'end passed', now } end
 if not prepare() then return refused end
-write(name, ARGV[11], ends)
+write(name, ARGV[10], ends)
 if refused then return refused end
-publish()
+write_head()
 return { 'made', now, epoch, number, ends, current and 1 or 0 }
