@@ -49,7 +49,8 @@ impl RecordKeys {
         let place = usize::try_from(place).ok()?.checked_sub(1)?;
         let (key, (part, expected)) = (self.keys.get(place)?, PARTS.get(place)?);
         let key = String::from_utf8_lossy(key);
-        let beginning = key.rsplit_once(part).map_or(&*key, |(beginning, _)| beginning).into();
+        let beginning =
+            key.rsplit_once(&format!("{part}:{{")).map_or(&*key, |(beginning, _)| beginning).into();
         Some(DamagedRecords { expected, beginning, key: key.into() })
     }
 

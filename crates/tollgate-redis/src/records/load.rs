@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tollgate::{StoreError, Timestamp};
 
-use super::log::{Followed, LoggedChange, follow};
+use super::log::{FollowedLog, LoggedChange, follow};
 use super::record::{Record, StoredRecord};
 use super::state::ReadState;
 use super::{DamagedRecord, PageRead, SharedRecords, deadline};
@@ -115,7 +115,7 @@ impl SharedRecords {
         let (mut known, mut changes) = (first.head, HashMap::new());
         loop {
             let PageRead { now, head, count, page, .. } = self.read_page(Some(known), until).await?;
-            let Some(Followed { state, changes: next, is_more }) = follow(known, head, &page) else {
+            let Some(FollowedLog { state, changes: next, is_more }) = follow(known, head, &page) else {
                 return Ok(None);
             };
             changes.extend(next.into_iter().map(|change| (Box::<str>::from(change.name()), change)));

@@ -29,7 +29,7 @@ pub(super) struct LogEntry {
 
 /// What a reader gets.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Followed {
+pub(super) struct FollowedLog {
     pub(super) state: ReadState,
     pub(super) changes: Vec<LoggedChange>,
     pub(super) is_more: bool,
@@ -67,7 +67,7 @@ impl LogEntry {
 
 /// Follows the log from what is known to the head or to the end of the page. `None` if that is impossible: the log does
 /// not reach back, or the history is another.
-pub(super) fn follow(known: ReadState, head: ReadState, page: &[Vec<u8>]) -> Option<Followed> {
+pub(super) fn follow(known: ReadState, head: ReadState, page: &[Vec<u8>]) -> Option<FollowedLog> {
     let epoch = head.version.epoch;
     if known.version.number > 0 && known.version.epoch != epoch {
         return None;
@@ -85,7 +85,7 @@ pub(super) fn follow(known: ReadState, head: ReadState, page: &[Vec<u8>]) -> Opt
     let is_more = state.version.number < head.version.number;
     let is_at_head = state == head;
     // A page that ends before the head must have brought something, or the log has a gap.
-    (is_at_head || is_more && !changes.is_empty()).then_some(Followed { state, changes, is_more })
+    (is_at_head || is_more && !changes.is_empty()).then_some(FollowedLog { state, changes, is_more })
 }
 
 /// Reads 64 bits as the script writes them.

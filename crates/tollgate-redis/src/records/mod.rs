@@ -26,7 +26,7 @@ pub use self::damage::{DamagedRecord, DamagedRecords};
 use self::keys::RecordKeys;
 pub use self::load::LoadedRecords;
 pub use self::log::LoggedChange;
-use self::log::{Followed, follow};
+use self::log::{FollowedLog, follow};
 use self::record::StoredRecord;
 pub use self::record::{Record, RecordEnd};
 pub use self::state::{ReadState, RecordsVersion};
@@ -127,6 +127,11 @@ impl SharedRecords {
     /// The most records that one [sweep](Self::sweep) deletes.
     pub const MOST_SWEPT: u64 = 1_000;
 
+    /// Returns the names of its keys. They never expire.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.keys.all()
+    }
+
     /// Makes a change, if the record matches, its end is not over, and there are not more than `max_records` records
     /// then.
     ///
@@ -172,7 +177,7 @@ impl SharedRecords {
         let PageRead { now, head, page, .. } = read.map_err(StoreError::with_nothing_charged)?;
         let followed = known.and_then(|known| follow(*known, head, &page));
         Ok(match followed {
-            Some(Followed { state, changes, is_more }) => {
+            Some(FollowedLog { state, changes, is_more }) => {
                 RecordsUpdate::Changes { state, changes, is_more, now }
             }
             None => RecordsUpdate::Reload { now },

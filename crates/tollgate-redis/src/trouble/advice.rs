@@ -21,8 +21,9 @@ pub(crate) fn advice_on(trouble: &Trouble) -> Advice {
 pub(crate) const COUNTING_RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +pexpireat +zadd +zcard +zcount \
      +zmscore +zpopmin +zrange +zrem +ping +hello +info";
 
-/// Rights for shared records. No connection is refused without them: counting does not need them.
-pub(crate) const RECORDS_RIGHTS: &str = "+hget +hset +hdel +hlen +hscan";
+/// Rights for shared records. No connection is refused without them, because counting does not need them. Under the
+/// layout of another system, the user has none of those that begin with `z`.
+pub(crate) const RECORDS_RIGHTS: &str = "+hget +hset +hdel +hlen +hscan +zadd +zcard +zpopmin +zrange +zrem";
 
 /// Rights that only some setups need.
 pub(crate) const MORE_RIGHTS: &str =

@@ -245,6 +245,39 @@ fn a_user_without_the_rights_fails_with_what_is_missing() {
     assert_eq!(level(&checks, "exact").0, "fail", "{checks:?}");
 }
 
+/// Overrides never expire, and were reported as counters that another program had persisted.
+#[test]
+fn a_store_with_overrides_passes_every_check() {
+    let server = Settings::new(Software::Redis).persistence(Persistence::EveryWrite).start();
+    for key in ["head", "records", "ends", "log"] {
+        server.command::<()>(["SET", &format!("tollgate:1::~overrides.{key}:{{~overrides}}"), "1"]);
+    }
+    let (status, checks) = doctor(&["--store", &url(&server)]);
+    assert_eq!((status, level(&checks, "expiry").0), (Some(0), "pass"), "{checks:?}");
+    server.command::<()>(["SET", "tollgate:1::~overrides.other:{~overrides}", "1"]);
+    assert_eq!(level(&doctor(&["--store", &url(&server)]).1, "expiry").0, "fail");
+}
+
+#[test]
+fn a_user_without_the_rights_for_overrides_is_warned_and_counts() {
+    const COUNTING: &str = "~tollgate:* +evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +pexpireat +zadd +zcard +zcount +zmscore +zpopmin +zrange +zrem +ping +hello +info +scan +acl|whoami +acl|dryrun";
+    let server = Settings::new(Software::Redis).user("limiter", "sesame", COUNTING).start();
+    let url = format!("redis://limiter:sesame@{}", server.address());
+    let (status, checks) = doctor(&["--store", &url]);
+    let (found, exact) = (level(&checks, "rights"), level(&checks, "exact"));
+    assert_eq!((status, found.0, exact.0), (Some(0), "warn", "pass"), "{checks:?}");
+    let lacking = "it may not HGET, HSET, HDEL, HLEN, HSCAN under tollgate:1::~overrides.*";
+    assert!(found.1.ends_with(lacking), "{checks:?}");
+    let output = tollgate().args(["doctor", "--store", &url]).args(PATIENT).output().expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert!(said.contains("--max-overrides 0"), "{said}");
+    let advice = said.lines().find(|line| line.contains("ACL SETUSER")).expect(&said);
+    let granted = advice.split(" limiter ").nth(1).and_then(|rights| rights.split(';').next()).expect(&said);
+    server.command::<()>(["ACL", "SETUSER", "limiter"].into_iter().chain(granted.split_whitespace()));
+    let (_, checks) = doctor(&["--store", &url]);
+    assert_eq!(level(&checks, "rights").0, "pass", "{checks:?}");
+}
+
 /// For a user without GET, the doctor reported a foreign value that did not exist.
 #[test]
 fn names_the_command_that_a_user_lacks() {

@@ -10,6 +10,7 @@ use super::advice;
 use super::ask::ask;
 use super::finding::Finding;
 use crate::observe::stopwatch::Stopwatch;
+use crate::overrides::RECORDS;
 
 /// The time for scanning one server; large ones are scanned in part.
 const SCAN_LIMIT: Duration = Duration::from_millis(1_500);
@@ -17,9 +18,9 @@ const SCAN_LIMIT: Duration = Duration::from_millis(1_500);
 const CHARGES: u64 = 1_000;
 const LIMIT: u32 = 600;
 
-/// Checks whether every counter under the prefix expires.
+/// Checks whether every counter under the prefix expires. Overrides do not.
 pub(super) async fn expiry(server: &StoreServer, prefix: &str, store: &RedisStore) -> Finding {
-    let scan_began = Stopwatch::start();
+    let (overrides, scan_began) = (store.records(RECORDS), Stopwatch::start());
     let pattern = prefix.replace(['*', '?', '[', ']', '\\'], "?") + "*";
     let (mut cursor, mut seen, mut endless) = ("0".to_owned(), 0_u64, Vec::new());
     let whole = 'scan: loop {
@@ -36,6 +37,9 @@ pub(super) async fn expiry(server: &StoreServer, prefix: &str, store: &RedisStor
             // A page of keys takes some hundred round trips, which may exceed the scan's time.
             if scan_began.elapsed() > SCAN_LIMIT {
                 break 'scan "; there was no time to check them all";
+            }
+            if overrides.keys().any(|of_overrides| of_overrides == key) {
+                continue;
             }
             seen += 1;
             if ask::<i64>(server, &[b"PTTL", &*key]).await == Ok(-1) {

@@ -79,7 +79,7 @@ async fn examine_server(
     let mut findings = vec![Finding::pass("connect", "it answers").of(&server)];
     let examined = async {
         let prefix = String::from_utf8_lossy(&store.key_prefix()).into_owned();
-        server::examine(&server, deadline, &prefix, store.has_holds(), &mut findings).await;
+        server::examine(&server, deadline, &prefix, &store, &mut findings).await;
         findings.push(counters::expiry(&server, &prefix, &store).await);
     };
     let left = (CONNECT_LIMIT + EXAMINE_LIMIT).saturating_sub(clock.elapsed());

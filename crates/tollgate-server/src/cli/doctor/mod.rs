@@ -7,6 +7,7 @@ mod counters;
 mod examine;
 mod finding;
 mod fleet;
+mod overrides;
 mod server;
 
 use std::fmt::Write as _;

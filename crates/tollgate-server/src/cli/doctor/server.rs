@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
-use tollgate_redis::{Advice, RedisError, StoreServer};
+use tollgate_redis::{Advice, RedisError, RedisStore, StoreServer};
 
 use super::advice::on_no_answer;
 use super::ask::ask;
 use super::finding::Finding;
+use super::overrides::{Rights, rights_to_overrides};
 use crate::observe::stopwatch::Stopwatch;
 
 /// Windows follow the server's clock. If it differs by more, limits reset at visibly wrong times.
@@ -34,7 +35,7 @@ pub(super) async fn examine(
     server: &StoreServer,
     deadline: Duration,
     prefix: &str,
-    has_holds: bool,
+    store: &RedisStore,
     findings: &mut Vec<Finding>,
 ) {
     match ask::<String>(server, &["INFO"]).await {
@@ -52,7 +53,7 @@ pub(super) async fn examine(
     }
     findings.push(clock(server).await.of(server));
     findings.push(round_trip(server, deadline).await.of(server));
-    findings.push(rights(server, prefix, has_holds).await.of(server));
+    findings.push(rights(server, prefix, store).await.of(server));
 }
 
 impl Info {
@@ -240,7 +241,7 @@ async fn round_trip(server: &StoreServer, deadline: Duration) -> Finding {
 }
 
 /// The commands of the script, and those that call it.
-async fn rights(server: &StoreServer, prefix: &str, has_holds: bool) -> Finding {
+async fn rights(server: &StoreServer, prefix: &str, store: &RedisStore) -> Finding {
     let key = format!("{prefix}doctor:1m:{{doctor}}");
     let user = match ask::<String>(server, &["ACL", "WHOAMI"]).await {
         Ok(user) => user,
@@ -268,24 +269,18 @@ async fn rights(server: &StoreServer, prefix: &str, has_holds: bool) -> Finding 
         &["ZRANGE", &key, "0", "0"],
         &["ZREM", &key, "1"],
     ];
-    let for_holds = if has_holds { &for_holds[..] } else { &[] };
+    let for_holds = if store.has_holds() { &for_holds[..] } else { &[] };
     // For keys of a slot that is moving.
     let asking: Option<&[&str]> = server.is_in_cluster().then_some(&["ASKING"]);
-    let (mut missing, mut unknown): (Vec<&str>, Vec<&str>) = Default::default();
-    for needed in commands.into_iter().chain(for_holds.iter().copied()).chain(asking) {
-        let dry_run = [&["ACL", "DRYRUN", &user], needed].concat();
-        match ask::<String>(server, &dry_run).await {
-            Ok(answer) if answer == "OK" => {}
-            Ok(_) => missing.extend(needed.first()),
-            Err(error) if error.contains("not found") => unknown.extend(needed.first()),
-            Err(_) => return unknown_rights(server, &key, &format!("those of the user {user}")).await,
-        }
-    }
+    let needed = commands.into_iter().chain(for_holds.iter().copied()).chain(asking);
+    let Some(Rights { missing, unknown }) = Rights::of(server, &user, needed).await else {
+        return unknown_rights(server, &key, &format!("those of the user {user}")).await;
+    };
     if !unknown.is_empty() {
         return Finding::fail("rights", format!("it has no {}", unknown.join(", ")), RENAMED);
     }
     if missing.is_empty() {
-        Finding::pass("rights", format!("user {user} has the rights that counting needs"))
+        rights_to_overrides(server, &user, store).await
     } else {
         let found = format!("user {user} may not {} under {prefix}*", missing.join(", "));
         let (needed, more) = (StoreServer::COUNTING_RIGHTS, StoreServer::MORE_RIGHTS);
