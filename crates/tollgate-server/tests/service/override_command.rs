@@ -98,7 +98,7 @@ fn a_change_is_sent_with_its_condition_and_shown_for_people() {
     assert_eq!(body(&request), expected);
     assert_eq!((status, error.as_str()), (Some(0), ""));
     let shown = "set search:=xXvTx0caa3RWc8NUkisk5w
-  for        one key of [user]
+  for        one key, by `[user]`
   limits     500/1m, 20~in_flight
   until      no end
   label      ticket-7
@@ -211,6 +211,14 @@ fn a_list_is_a_table_without_control_characters_and_names_its_next_page() {
     let more =
         "3 overrides, at version 000000000000000a.9; more with --all, or with --after search:tenant^acme-";
     assert_eq!(summary, more);
+}
+
+#[test]
+fn a_change_that_came_too_late_names_the_version_that_is_there() {
+    let problem = json!({ "detail": "there is another override", "current": record() });
+    let (_, (status, said, error)) = answered(&reply("412 Precondition Failed", &problem), &SET);
+    assert_eq!((status, said.as_str()), (Some(1), ""));
+    assert_eq!(error, "error: there is another override: its version is 000000000000000a.7\n");
 }
 
 /// The service would not see these, or could only guess.

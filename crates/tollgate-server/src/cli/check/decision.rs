@@ -22,7 +22,7 @@ pub(super) struct Decision {
     retry_after_ms: Option<u64>,
     /// The override that decides, or that gives the limit that decides.
     #[serde(rename = "override")]
-    by_override: Option<AppliedOverride>,
+    by_override: Option<OverrideRemark>,
     #[serde(default)]
     quotas: Vec<Quota>,
 }
@@ -39,12 +39,12 @@ struct Quota {
     remaining: u64,
     reset_after_ms: Option<u64>,
     #[serde(rename = "override")]
-    by_override: Option<AppliedOverride>,
+    by_override: Option<OverrideRemark>,
 }
 
 /// An override that applies to the request.
 #[derive(Deserialize)]
-struct AppliedOverride {
+struct OverrideRemark {
     /// Its end.
     until: Option<String>,
 }
@@ -137,11 +137,11 @@ impl Decision {
 }
 
 /// Returns what is said of a limit or a verdict that comes from an override; nothing if there is none.
-fn readable(by_override: Option<&AppliedOverride>) -> String {
+fn readable(by_override: Option<&OverrideRemark>) -> String {
     match by_override {
         None => String::new(),
-        Some(AppliedOverride { until: None }) => ", by override".to_owned(),
-        Some(AppliedOverride { until: Some(until) }) => format!(", by override until {}", Printable(until)),
+        Some(OverrideRemark { until: None }) => ", by override".to_owned(),
+        Some(OverrideRemark { until: Some(until) }) => format!(", by override until {}", Printable(until)),
     }
 }
 

@@ -8,7 +8,7 @@ use tollgate::{CalendarUnit, WindowLength};
 use tollgate_policy::Printable;
 
 use super::report::{
-    AppliedOverride, ChargeReport, ExplainReport, InFlightReport, OverridesReport, PathReport, PolicyReport,
+    ChargeReport, ExplainReport, InFlightReport, OverrideReport, OverridesReport, PathReport, PolicyReport,
     QuotasFrom, WindowReport,
 };
 
@@ -58,8 +58,8 @@ impl fmt::Display for PolicyReport<'_> {
         }
         match self.by_override {
             None => {}
-            Some(AppliedOverride { until: None }) => writeln!(f, "  by override")?,
-            Some(AppliedOverride { until: Some(until) }) => {
+            Some(OverrideReport { until: None }) => writeln!(f, "  by override")?,
+            Some(OverrideReport { until: Some(until) }) => {
                 writeln!(f, "  by override, until {}", time(until, None))?;
             }
         }

@@ -62,7 +62,7 @@ pub(super) struct PolicyReport<'a> {
     pub(super) counts: Option<String>,
     /// The override of a running service that decides, or that gives the charges.
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
-    pub(super) by_override: Option<AppliedOverride>,
+    pub(super) by_override: Option<OverrideReport>,
     /// The override of the file or the tier that gives the quotas, if it is not the policy itself; two if the readings of the path
     /// differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +81,7 @@ pub(super) struct PolicyReport<'a> {
 
 /// An override that applies.
 #[derive(Serialize)]
-pub(super) struct AppliedOverride {
+pub(super) struct OverrideReport {
     /// Absent if it has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<i64>,
@@ -143,7 +143,7 @@ pub(super) struct WindowReport {
     pub(super) first_hit: bool,
 }
 
-impl AppliedOverride {
+impl OverrideReport {
     pub(super) fn new(until: Option<Timestamp>) -> Self {
         Self { until: until.map(Timestamp::as_unix_millis) }
     }

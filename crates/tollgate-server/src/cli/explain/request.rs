@@ -7,7 +7,7 @@ use tollgate_policy::{
 };
 
 use super::report::{
-    AppliedOverride, ChargeReport, ExplainReport, InFlightReport, OverridesReport, PathReport, PolicyReport,
+    ChargeReport, ExplainReport, InFlightReport, OverrideReport, OverridesReport, PathReport, PolicyReport,
     QuotasFrom, TrialReport, WindowReport,
 };
 
@@ -166,7 +166,7 @@ impl<'a> Request<'a, '_> {
         if let Ok(Outcome::DenyOverride { policy: denying, until }) = &self.outcome
             && denying.name() == policy.name()
         {
-            report.by_override = Some(AppliedOverride::new(*until));
+            report.by_override = Some(OverrideReport::new(*until));
         }
         report
     }
@@ -284,7 +284,7 @@ impl<'a> Request<'a, '_> {
     fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &MatchedPolicies<'a>) {
         report.counts = policy.identity().describe(self.attributes).ok();
         let mut overridden = matched.overridden().filter(|(other, _)| other.name() == policy.name());
-        report.by_override = overridden.next().map(|(_, until)| AppliedOverride::new(until));
+        report.by_override = overridden.next().map(|(_, until)| OverrideReport::new(until));
         if report.by_override.is_none() {
             self.add_lists(report, policy);
         }

@@ -11,23 +11,23 @@ use crate::cli::time_span;
 
 /// The printed part of an override.
 #[derive(Deserialize)]
-pub(super) struct OverrideBody {
+pub(super) struct ShownOverride {
     pub(super) id: String,
     key: String,
-    target: TargetBody,
-    quotas: LimitsBody,
+    target: ShownTarget,
+    quotas: ShownLimits,
     until: Option<String>,
     pub(super) label: Option<String>,
     note: Option<String>,
     by: Option<String>,
     changed: Option<String>,
     pub(super) version: String,
-    state: State,
+    state: ShownState,
     reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct TargetBody {
+struct ShownTarget {
     attribute: Option<String>,
     is: Option<String>,
     prefix: Option<String>,
@@ -35,25 +35,25 @@ struct TargetBody {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum LimitsBody {
+enum ShownLimits {
     Word(String),
     Quotas(Vec<String>),
 }
 
 #[derive(Deserialize, PartialEq, Eq, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum ShownState {
     Active,
     Ended,
     Inert,
 }
 
-impl OverrideBody {
+impl ShownOverride {
     /// Returns the limits: `500/1m, 20~in_flight`, `unlimited` or `denied`.
     pub(super) fn limits(&self) -> String {
         match &self.quotas {
-            LimitsBody::Word(word) => Printable(word).to_string(),
-            LimitsBody::Quotas(quotas) => Printable(quotas.join(", ")).to_string(),
+            ShownLimits::Word(word) => Printable(word).to_string(),
+            ShownLimits::Quotas(quotas) => Printable(quotas.join(", ")).to_string(),
         }
     }
 
@@ -65,7 +65,7 @@ impl OverrideBody {
         let length = time_span::readable(left.unsigned_abs());
         Some(match self.state {
             _ if left > 0 => format!("{time} (in {length})"),
-            State::Ended => format!("{time} ({length} ago)"),
+            ShownState::Ended => format!("{time} ({length} ago)"),
             _ => format!("{time} (now)"),
         })
     }
@@ -73,27 +73,27 @@ impl OverrideBody {
     /// Returns why it has no effect, if it has none.
     pub(super) fn trouble(&self) -> Option<String> {
         match (self.state, &self.reason) {
-            (State::Active, _) => None,
-            (State::Ended, _) => Some("it has ended".to_owned()),
-            (State::Inert, Some(reason)) => Some(Printable(reason).to_string()),
-            (State::Inert, None) => Some("it is inert".to_owned()),
+            (ShownState::Active, _) => None,
+            (ShownState::Ended, _) => Some("it has ended".to_owned()),
+            (ShownState::Inert, Some(reason)) => Some(Printable(reason).to_string()),
+            (ShownState::Inert, None) => Some("it is inert".to_owned()),
         }
     }
 
     fn target(&self) -> String {
-        let TargetBody { attribute, is, prefix } = &self.target;
+        let ShownTarget { attribute, is, prefix } = &self.target;
         let attribute = attribute.as_deref().unwrap_or_default();
         let target = match (is, prefix) {
             (Some(text), _) => format!("requests in which `{attribute}` is `{text}`"),
             (_, Some(text)) => format!("requests in which `{attribute}` begins with `{text}`"),
-            _ => format!("one key of {}", self.key),
+            _ => format!("one key, by `{}`", self.key),
         };
         Printable(target).to_string()
     }
 }
 
 /// Prints the id, and then a line for each of its parts.
-impl fmt::Display for OverrideBody {
+impl fmt::Display for ShownOverride {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changed = self.changed.as_ref().map(|time| match &self.by {
             Some(by) => format!("{} by {}", Printable(time), Printable(by)),

@@ -5,32 +5,32 @@ use serde::de::DeserializeOwned;
 use tollgate_policy::Printable;
 
 use super::OverrideCommandError;
-use super::answer::OverrideBody;
-use super::request::{Expected, OverrideRequest};
+use super::answer::ShownOverride;
+use super::request::{ExpectedOverride, OverrideRequest};
 use super::shown;
 use crate::args::{DeleteOverrideArgs, OverrideServiceArgs, SetOverrideArgs};
 use crate::cli::client::ClientError;
 
 /// The printed part of the answer to `set`.
 #[derive(Deserialize)]
-struct SetBody {
+struct SetAnswer {
     #[serde(flatten)]
-    set: OverrideBody,
+    set: ShownOverride,
     /// Whether the target had an override before.
     replaced: bool,
 }
 
 /// The printed part of the answer to `delete`.
 #[derive(Deserialize)]
-struct DeletedBody {
+struct DeleteAnswer {
     id: String,
     /// What was deleted, if the process knew it.
-    deleted: Option<OverrideBody>,
+    deleted: Option<ShownOverride>,
 }
 
 /// Sets an override.
 pub(super) async fn set(args: &SetOverrideArgs) -> (String, Result<(), OverrideCommandError>) {
-    let readable = |SetBody { set, replaced }| {
+    let readable = |SetAnswer { set, replaced }| {
         let verb = if replaced { "replaced" } else { "set" };
         format!("{verb} {set}")
     };
@@ -39,8 +39,8 @@ pub(super) async fn set(args: &SetOverrideArgs) -> (String, Result<(), OverrideC
 
 /// Deletes an override.
 pub(super) async fn delete(args: &DeleteOverrideArgs) -> (String, Result<(), OverrideCommandError>) {
-    let expected = args.if_match.as_ref().map_or(Expected::Any, Expected::Version);
-    let readable = |DeletedBody { id, deleted }| match deleted {
+    let expected = args.if_match.as_ref().map_or(ExpectedOverride::Any, ExpectedOverride::Version);
+    let readable = |DeleteAnswer { id, deleted }| match deleted {
         Some(deleted) => format!("deleted {deleted}"),
         None => format!("deleted {}\n", Printable(&id)),
     };

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tollgate_policy::Printable;
 
 use super::OverrideCommandError;
-use super::answer::OverrideBody;
+use super::answer::ShownOverride;
 use super::request::OverrideRequest;
 use super::shown::{in_json, read, warn_of_stale_answer};
 use crate::args::ListOverridesArgs;
@@ -21,7 +21,7 @@ const PAGE: &str = "100";
 struct PageBody {
     overrides_version: Option<String>,
     stale: bool,
-    overrides: Vec<OverrideBody>,
+    overrides: Vec<ShownOverride>,
     /// The last id of the page, if there are more.
     next: Option<String>,
 }
@@ -70,12 +70,12 @@ async fn page(
 }
 
 /// Returns a row for each override. A column in which nothing stands is left out.
-fn table(overrides: &[OverrideBody]) -> String {
+fn table(overrides: &[ShownOverride]) -> String {
     if overrides.is_empty() {
         return String::new();
     }
     let titles = ["ID", "LIMITS", "UNTIL", "LABEL", "NO EFFECT"].map(str::to_owned);
-    let row = |over: &OverrideBody| {
+    let row = |over: &ShownOverride| {
         let label = over.label.as_ref().map(|label| Printable(label).to_string());
         [
             Printable(&over.id).to_string(),

@@ -20,7 +20,7 @@ pub(super) struct OverrideRequest(Request<Full<Bytes>>);
 
 /// The override that a change has to find.
 #[derive(Clone, Copy)]
-pub(super) enum Expected<'a> {
+pub(super) enum ExpectedOverride<'a> {
     Any,
     /// The one with this version, as an entity tag.
     Version(&'a HeaderValue),
@@ -28,10 +28,10 @@ pub(super) enum Expected<'a> {
 }
 
 #[derive(Serialize)]
-struct SetBody<'a> {
+struct SetRequestBody<'a> {
     policy: &'a str,
     attributes: AttributesBody<'a>,
-    quotas: LimitsBody<'a>,
+    quotas: WantedLimits<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", rename = "for")]
@@ -61,7 +61,7 @@ enum AttributeBody<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum LimitsBody<'a> {
+enum WantedLimits<'a> {
     Word(&'static str),
     Quotas(&'a [String]),
 }
@@ -73,13 +73,13 @@ impl OverrideRequest {
     ///
     /// If an attribute of the key is given twice.
     pub(super) fn set(args: &SetOverrideArgs) -> Result<Self, OverrideCommandError> {
-        let body = SetBody {
+        let body = SetRequestBody {
             policy: &args.policy,
             attributes: attributes(&args.target)?,
             quotas: match (args.unlimited, args.deny) {
-                (true, _) => LimitsBody::Word("unlimited"),
-                (_, true) => LimitsBody::Word("denied"),
-                _ => LimitsBody::Quotas(&args.quotas),
+                (true, _) => WantedLimits::Word("unlimited"),
+                (_, true) => WantedLimits::Word("denied"),
+                _ => WantedLimits::Quotas(&args.quotas),
             },
             until: args.until.map(|until| until.to_string()),
             lasting: args.lasting.as_deref(),
@@ -87,9 +87,9 @@ impl OverrideRequest {
             note: args.note.as_deref(),
         };
         let expected = match &args.if_match {
-            Some(version) => Expected::Version(version),
-            None if args.if_absent => Expected::Absent,
-            None => Expected::Any,
+            Some(version) => ExpectedOverride::Version(version),
+            None if args.if_absent => ExpectedOverride::Absent,
+            None => ExpectedOverride::Any,
         };
         Ok(Self::new(Method::PUT, Uri::from_static(ALL), json_request(&body)).expecting(expected))
     }
@@ -111,7 +111,7 @@ impl OverrideRequest {
     /// If an attribute of the key is given twice.
     pub(super) fn delete(
         args: &NamedOverrideArgs,
-        expected: Expected<'_>,
+        expected: ExpectedOverride<'_>,
     ) -> Result<Self, OverrideCommandError> {
         let body = json_request(&name(args)?);
         Ok(Self::new(Method::POST, Uri::from_static("/v1/overrides/delete"), body).expecting(expected))
@@ -132,11 +132,13 @@ impl OverrideRequest {
         Self(request)
     }
 
-    fn expecting(mut self, expected: Expected<'_>) -> Self {
+    fn expecting(mut self, expected: ExpectedOverride<'_>) -> Self {
         match expected {
-            Expected::Any => None,
-            Expected::Version(version) => self.0.headers_mut().insert(header::IF_MATCH, version.clone()),
-            Expected::Absent => {
+            ExpectedOverride::Any => None,
+            ExpectedOverride::Version(version) => {
+                self.0.headers_mut().insert(header::IF_MATCH, version.clone())
+            }
+            ExpectedOverride::Absent => {
                 self.0.headers_mut().insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"))
             }
         };

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::OverrideCommandError;
-use super::answer::OverrideBody;
+use super::answer::ShownOverride;
 use super::request::OverrideRequest;
 use crate::args::{GetOverrideArgs, OverrideServiceArgs};
 use crate::cli::client::{ClientError, NO_SERVICE, problem};
@@ -13,17 +13,24 @@ use crate::cli::output;
 
 /// The printed part of the answer to `get`.
 #[derive(Deserialize)]
-struct GotBody {
+struct GetAnswer {
     #[serde(flatten)]
-    got: OverrideBody,
+    got: ShownOverride,
     stale: bool,
 }
 
 /// The part of a problem that tells one answer from another.
 #[derive(Deserialize)]
-struct ProblemBody {
+struct OverrideProblem {
     detail: String,
     reason: Option<String>,
+    /// The override that is there, if a change expected another one.
+    current: Option<CurrentBody>,
+}
+
+#[derive(Deserialize)]
+struct CurrentBody {
+    version: String,
 }
 
 /// Shows the override of a target.
@@ -36,7 +43,7 @@ pub(super) async fn get(args: &GetOverrideArgs) -> (String, Result<(), OverrideC
         Ok(answer) => answer,
         Err(error) => return (String::new(), Err(error.into())),
     };
-    let read = read::<GotBody>(&args.service, status, &body);
+    let read = read::<GetAnswer>(&args.service, status, &body);
     if read.as_ref().is_ok_and(|read| read.stale) {
         warn_of_stale_answer();
     }
@@ -88,10 +95,15 @@ pub(super) fn read<T: DeserializeOwned>(
             .map_err(|_| ClientError::Unexpected { server, status, detail }.into());
     }
     let error = problem(&server, status, body, service.token_file.is_some());
-    let Ok(ProblemBody { detail, reason }) = serde_json::from_slice(body) else { return Err(error.into()) };
+    let Ok(OverrideProblem { detail, reason, current }) = serde_json::from_slice(body) else {
+        return Err(error.into());
+    };
     Err(match (status, reason.as_deref()) {
         (StatusCode::NOT_FOUND, Some(_)) => OverrideCommandError::Absent(detail),
-        (StatusCode::PRECONDITION_FAILED, _) => OverrideCommandError::Changed(detail),
+        (StatusCode::PRECONDITION_FAILED, _) => OverrideCommandError::Changed(match current {
+            Some(CurrentBody { version }) => format!("{detail}: its version is {version}"),
+            None => detail,
+        }),
         (StatusCode::CONFLICT, _) => ClientError::Rejected { detail }.into(),
         _ => error.into(),
     })
@@ -99,5 +111,6 @@ pub(super) fn read<T: DeserializeOwned>(
 
 /// Returns whether the answer is a problem for this reason.
 pub(super) fn has_reason(body: &[u8], expected: &str) -> bool {
-    serde_json::from_slice(body).is_ok_and(|ProblemBody { reason, .. }| reason.as_deref() == Some(expected))
+    serde_json::from_slice(body)
+        .is_ok_and(|OverrideProblem { reason, .. }| reason.as_deref() == Some(expected))
 }
