@@ -1,4 +1,5 @@
-//! The files and commands of `docs/language-models.md` and `docs/at-most-n.md`, as these guides describe them.
+//! The files and commands of `docs/language-models.md`, `docs/at-most-n.md` and `docs/change-one-customers-limit.md`, as
+//! these guides describe them.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -6,6 +7,7 @@ use serde_json::{Value, json};
 use tollgate_testkit::manual::blocks;
 
 use crate::support::folder::Folder;
+use crate::support::override_guide::OverrideGuide;
 use crate::support::shell::{self, played};
 use crate::support::{Reply, Server, quotas, tollgate};
 
@@ -33,6 +35,18 @@ fn reserve(server: &Server, attributes: &Value, cost: u32) -> Reply {
 /// Settles the hold of this answer.
 fn settle(server: &Server, reserved: &Value, cost: u32) -> Value {
     server.post("/v1/settle", &json!({ "hold": reserved["hold"], "cost": cost }).to_string()).json()
+}
+
+#[test]
+fn one_customers_limit_is_changed_with_counters_in_memory() {
+    let mut guide = OverrideGuide::start("--state-dir", |folder, arguments| {
+        let mut command = tollgate();
+        command.current_dir(folder);
+        vec![Server::start_by(command, &arguments.iter().map(String::as_str).collect::<Vec<_>>())]
+    });
+    guide.play();
+    // While the service uses the folder.
+    guide.explain("--state-dir state");
 }
 
 #[test]

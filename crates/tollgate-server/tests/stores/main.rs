@@ -11,6 +11,7 @@ mod grpc;
 #[path = "../support/grpc.rs"]
 mod grpc_client;
 mod many;
+mod override_guide;
 mod policies;
 mod readme;
 mod seeds;

@@ -5,6 +5,7 @@
 
 pub(crate) mod folder;
 pub(crate) mod http2;
+pub(crate) mod override_guide;
 pub(crate) mod shell;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};

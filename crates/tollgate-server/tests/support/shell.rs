@@ -1,6 +1,8 @@
 //! Commands of the manual's pages, as a shell would read them.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -11,6 +13,7 @@ use super::{Connection, Reply, Server};
 /// A request as `curl` sends it.
 #[derive(Debug)]
 pub(crate) struct Curl {
+    method: Option<String>,
     url: String,
     headers: Vec<String>,
     body: Option<String>,
@@ -79,14 +82,27 @@ pub(crate) fn arguments(command: &str) -> Option<Vec<String>> {
 }
 
 impl Curl {
+    /// Reads a command that starts with `curl` and inserts files of a folder, as in `$(cat token.txt)`.
+    pub(crate) fn parse_in(folder: &Path, command: &str) -> Self {
+        let mut parts = command.split("$(cat ");
+        let mut inserted = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (file, rest) = part.split_once(')').expect("the end of the command");
+            inserted += fs::read_to_string(folder.join(file)).expect("the file is there").trim_end();
+            inserted += rest;
+        }
+        Self::parse(&inserted)
+    }
+
     /// Reads a command that starts with `curl`.
     pub(crate) fn parse(command: &str) -> Self {
-        let mut curl = Self { url: String::new(), headers: Vec::new(), body: None };
+        let mut curl = Self { method: None, url: String::new(), headers: Vec::new(), body: None };
         let mut words = words(command).into_iter();
         assert_eq!(words.next().as_deref(), Some("curl"), "{command}");
         while let Some(word) = words.next() {
             match word.as_str() {
                 "-i" | "-s" => {}
+                "-X" => curl.method = words.next(),
                 "-H" => curl.headers.extend(words.next()),
                 "-d" => curl.body = words.next(),
                 url if curl.url.is_empty() && url.starts_with("http://") => curl.url = word,
@@ -116,8 +132,8 @@ impl Curl {
         Connection::open(address).ask(format!("{head}\r\n{body}").as_bytes())
     }
 
-    fn method(&self) -> &'static str {
-        if self.body.is_some() { "POST" } else { "GET" }
+    fn method(&self) -> &str {
+        self.method.as_deref().unwrap_or(if self.body.is_some() { "POST" } else { "GET" })
     }
 
     fn place(&self, server: &Server) -> (SocketAddr, &str) {
