@@ -2,7 +2,7 @@
 
 use tollgate::{Clock, Counter, QuotaStates, Receipt, ReceiptError, ReceiptItem, Store};
 
-use super::decision::ChargedEntry;
+use super::charged_quotas::ChargedEntry;
 use super::{PolicyDecision, PolicyLimiter, QuotaStanding};
 
 impl PolicyDecision {

@@ -11,7 +11,7 @@ use tollgate::{
     QuotaStates, Reason, Source, Step, StepDeadline, Store, StoreError, WindowLength,
 };
 
-use super::decision::ChargedQuotas;
+use super::charged_quotas::ChargedQuotas;
 use super::quota_changes::{expect_quotas, next, quota_of};
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaChanges, WhenFull};
 use crate::matched::NeededValues;

@@ -11,7 +11,7 @@ use tollgate::{
     WindowLength,
 };
 
-use super::decision::ChargedQuotas;
+use super::charged_quotas::ChargedQuotas;
 use super::quota_changes::{OtherQuota, QuotaChanges, next};
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
 use crate::matched::NeededValues;

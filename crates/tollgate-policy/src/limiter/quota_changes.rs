@@ -9,7 +9,7 @@ use tollgate::{
 };
 
 use super::{CheckError, PolicyLimiter, PolicySet};
-use crate::limiter::decision::{ChargedQuota, ChargedQuotas};
+use crate::limiter::charged_quotas::{ChargedQuota, ChargedQuotas};
 use crate::matched::NeededValues;
 use crate::{Attributes, MatchedPolicies, Outcome, Policy, Refusal};
 
