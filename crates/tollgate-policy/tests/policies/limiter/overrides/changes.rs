@@ -70,8 +70,18 @@ fn a_record_charges_what_applies() {
     assert_eq!(without(&world), expected(&[("9/1m@first_hit", 2), ("8/1d@first_hit", 6)]));
     world.set("alice", &Unlimited, None);
     assert_eq!(changed(&block_on(world.limiter.record(&alice(), 1)).unwrap()), []);
+}
+
+/// A list that denies leaves nothing to record, for any policy. So does an override that denies.
+#[test]
+fn a_record_charges_nothing_for_a_request_that_an_override_denies() {
+    let all = format!("{SEARCH}\n  - {{ name: all, key: global, quotas: [9/1m@first_hit] }}");
+    let world = World::new(&all);
+    let recorded = |world: &World| changed(&block_on(world.limiter.record(&alice(), 1)).unwrap());
+    world.set("alice", &Unlimited, None);
+    assert_eq!(recorded(&world), expected(&[("9/1m@first_hit", 1)]));
     world.set("alice", &Denied, None);
-    assert_eq!(changed(&block_on(world.limiter.record(&alice(), 1)).unwrap()), []);
+    assert_eq!(recorded(&world), []);
 }
 
 /// No step compares the end of an override here, so the estimate does, without the slack that a check has.

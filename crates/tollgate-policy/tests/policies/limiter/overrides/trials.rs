@@ -35,7 +35,7 @@ fn an_override_of_a_policy_in_shadow_mode_is_on_trial() {
             if is_counted { "\n  - { name: all, key: global, quotas: [99/1m@first_hit] }" } else { "" };
         let policy = "  - { name: search, mode: shadow, key: [user], quotas: [1/1m@first_hit] }";
         let world = World::new(&format!("{policy}{other}"));
-        world.set("alice", &Limits(&["3/1m@first_hit"]), Some(10_000));
+        world.set("alice", &Limits(&["9/1m@first_hit"]), Some(10_000));
         let shadow = |allowed| vec![("search", TrialKind::Shadow, Some(allowed))];
         for _ in 0..2 {
             let decision = world.check(ALICE);
@@ -46,7 +46,7 @@ fn an_override_of_a_policy_in_shadow_mode_is_on_trial() {
         world.go_apart(9_999, if is_counted { 11_000 } else { 9_999 });
         assert_eq!(trials(&world.check(ALICE)), shadow(true));
         world.go_apart(10_000, if is_counted { 9_000 } else { 10_000 });
-        assert_eq!(trials(&world.check(ALICE)), shadow(false), "3 of 1 are used");
+        assert_eq!(trials(&world.check(ALICE)), shadow(false), "of 1, 3 are used");
 
         world.set("alice", &Denied, None);
         let decision = world.check(ALICE);
