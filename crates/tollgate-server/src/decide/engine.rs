@@ -425,7 +425,9 @@ impl DenialLog {
         let window = window_length(denying.quota, denying.state).unwrap_or_default();
         // Shorter windows would fill the log.
         let gap = window.max(Duration::from_secs(1));
-        self.0.pass_at(elapsed, (denying.quota.policy(), denying.quota.quota()), gap)
+        // Each override may have other limits, and they are too many for a line each.
+        let quota = denying.by_override.is_none().then(|| denying.quota.quota());
+        self.0.pass_at(elapsed, (denying.quota.policy(), quota), gap)
     }
 }
 
