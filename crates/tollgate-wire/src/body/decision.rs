@@ -6,7 +6,7 @@ use tollgate::{PolicyQuota, QuotaKind, QuotaState, QuotaStates, Reason};
 use tollgate_policy::{Ground, InFlightStanding, Policy, PolicyDecision, QuotaStanding};
 
 #[cfg(feature = "policy")]
-use super::OverrideBody;
+use super::AppliedOverrideBody;
 use super::{DecisionSource, LimitText, QuotaText, WindowBody, millis};
 
 /// A decision. The single figures are those of the quota or limit in flight that decided; they are absent if none did.
@@ -66,7 +66,7 @@ pub struct DecisionBody<'a> {
     /// is none.
     #[cfg(feature = "policy")]
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
-    by_override: Option<OverrideBody>,
+    by_override: Option<AppliedOverrideBody>,
     /// The states of all quotas and limits in flight that apply; absent unless there are several.
     #[serde(skip_serializing_if = "AppliedQuotas::are_few")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<QuotaBody<'_>>"))]
@@ -125,7 +125,7 @@ struct QuotaBody<'a> {
     /// The override that gave the limit; absent if it is from the policies.
     #[cfg(feature = "policy")]
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
-    by_override: Option<OverrideBody>,
+    by_override: Option<AppliedOverrideBody>,
 }
 
 /// How a quota counts that has no fixed windows: in a bucket, a sliding window or a log.
@@ -208,7 +208,7 @@ impl<'a> DecisionBody<'a> {
             }
             _ => None,
         };
-        let body = Self { by_override: by_override.map(OverrideBody::from), ..body };
+        let body = Self { by_override: by_override.map(AppliedOverrideBody::from), ..body };
         let body = match decision.limit_in_flight() {
             Some(InFlightStanding { in_flight, state, .. }) => Self {
                 quota: Some(LimitText::InFlight(in_flight)),

@@ -2,10 +2,10 @@
 //!
 //! For handlers and servers that answer in Tollgate's format.
 
+#[cfg(feature = "policy")]
+mod applied_override;
 mod decision;
 mod denial;
-#[cfg(feature = "policy")]
-mod override_body;
 mod problem;
 mod time_text;
 
@@ -18,10 +18,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use tollgate::{PolicyInFlight, PolicyQuota, QuotaKind, Source};
 
+#[cfg(feature = "policy")]
+pub use self::applied_override::AppliedOverrideBody;
 pub use self::decision::{Algorithm, DecisionBody, mark};
 pub use self::denial::DenialBody;
-#[cfg(feature = "policy")]
-pub use self::override_body::OverrideBody;
 pub use self::problem::DenialProblem;
 pub use self::time_text::TimeText;
 

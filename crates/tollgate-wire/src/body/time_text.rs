@@ -31,8 +31,8 @@ impl fmt::Display for TimeText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.as_unix_millis().clamp(RANGE.0, RANGE.1);
         let (year, month, day) = date(millis.div_euclid(DAY));
-        let of_day = millis.rem_euclid(DAY);
-        let (seconds, fraction) = (of_day / 1_000, of_day % 1_000);
+        let within_day = millis.rem_euclid(DAY);
+        let (seconds, fraction) = (within_day / 1_000, within_day % 1_000);
         let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
         match fraction {

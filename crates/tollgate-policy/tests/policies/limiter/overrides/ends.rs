@@ -76,7 +76,7 @@ fn an_override_applies_again_after_a_step_back_of_the_stores_clock() {
     }
 }
 
-/// A request that is matched again is matched for the store's time: an override that ends later takes the place of the
+/// A request that is matched again is matched for the store's time: an override that ends later replaces the
 /// one that has ended, even if the process believes that both have.
 #[test]
 fn the_next_override_takes_over_at_the_end_of_the_first() {

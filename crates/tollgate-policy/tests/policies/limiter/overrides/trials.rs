@@ -1,4 +1,4 @@
-//! Trials beside overrides, and overrides on trial.
+//! Trials next to overrides, and overrides on trial.
 
 use tollgate_policy::TrialKind;
 
