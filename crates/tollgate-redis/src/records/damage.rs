@@ -6,10 +6,10 @@ use thiserror::Error;
 ///
 /// Another program has written there, or the server has evicted one of the keys. It is the source of a
 /// [`StoreError`](tollgate::StoreError). Nothing was changed. A retry does not help: an operator has to delete the keys
-/// of these records, and the records are written anew.
+/// of these records, and the records are written again.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "the key {key} does not hold {expected}: delete all keys that begin with {beginning}, and write the records anew"
+    "the key {key} does not hold {expected}: delete all keys that begin with {beginning}, and write the records again"
 )]
 pub struct DamagedRecords {
     pub(super) key: Box<str>,

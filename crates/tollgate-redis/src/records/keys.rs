@@ -15,8 +15,8 @@ pub(super) struct RecordKeys {
 
 /// The parts of shared records, each under a key of its own, and what each of them holds.
 const PARTS: [(&str, &str); 4] = [
-    ("head", "the version of the records in the key beside it"),
-    ("records", "the records that the version counts"),
+    ("head", "the version of the records"),
+    ("records", "as many records as the head says"),
     ("ends", "the ends of records"),
     ("log", "the last changes"),
 ];

@@ -4,7 +4,7 @@
 //! writes the record, raises the version by one and adds itself to a [log]. A process [loads](load) all records once,
 //! and then follows the log. Texts mean nothing here.
 //!
-//! No count depends on records: calls go beside the lanes of requests, over the same connections.
+//! No count depends on records: their calls wait in no lane, and go over the same connections.
 
 mod call;
 mod change;

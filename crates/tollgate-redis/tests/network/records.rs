@@ -47,7 +47,7 @@ async fn reloads(records: &SharedRecords, state: &ReadState) -> bool {
     matches!(update, RecordsUpdate::Reload { .. })
 }
 
-/// Runs it beside the test.
+/// Runs it in a thread of its own.
 fn in_thread<T: Send + 'static>(task: impl AsyncFnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || runtime.block_on(task()))

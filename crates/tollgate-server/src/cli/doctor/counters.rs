@@ -38,7 +38,7 @@ pub(super) async fn expiry(server: &StoreServer, prefix: &str, store: &RedisStor
             if scan_began.elapsed() > SCAN_LIMIT {
                 break 'scan "; there was no time to check them all";
             }
-            if overrides.keys().any(|of_overrides| of_overrides == key) {
+            if overrides.keys().any(|name| name == key) {
                 continue;
             }
             seen += 1;
