@@ -11,6 +11,7 @@ mod limiter;
 mod manual;
 mod overdraft;
 mod overlaps;
+mod override_rules;
 mod readings;
 mod recipes;
 mod refunds;
