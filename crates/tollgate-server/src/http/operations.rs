@@ -5,7 +5,7 @@ use http::{Method, Request, StatusCode};
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::clock::{ClockReply, ClockRequest};
-use super::dialects::Dialect;
+use super::dialects::{Dialect, leetdezine};
 use super::operation::{
     Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, RequestHeader, Success, UNAVAILABLE,
     UNCOUNTABLE, later,
@@ -141,6 +141,18 @@ const OF_SETTING_AN_OVERRIDE: &[(StatusCode, &str)] = &[
     MISMATCH,
     NOT_MADE,
 ];
+const OF_SETTING_A_RULE: &[(StatusCode, &str)] = &[
+    NO_PRINCIPALS,
+    NO_PLACE,
+    (
+        StatusCode::CONFLICT,
+        "No policy counts the requests of this endpoint and dimension and no others, or several do; `detail` names those \
+         that come near. Or: There are as many overrides as there may be (`--max-overrides`; `reason` is \
+         `too_many_overrides`)",
+    ),
+    MISMATCH,
+    NOT_MADE,
+];
 const OF_DELETING_AN_OVERRIDE: &[(StatusCode, &str)] =
     &[NO_PRINCIPALS, NO_OVERRIDE, NO_PLACE, NO_POLICY, MISMATCH, NOT_MADE];
 
@@ -148,7 +160,9 @@ impl Operations {
     /// Returns the operations of a service whose policies decide, and those of the dialect.
     pub(super) fn of_policies(dialect: Option<&'static Dialect>) -> Self {
         let actuator = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
-        let foreign = dialect.map(Self::of_dialect).into_iter().chain(actuator.into_iter().flatten());
+        let rules = dialect.filter(|dialect| dialect.has_rules).map(|_| Self::of_rules());
+        let foreign = dialect.map(Self::of_dialect).into_iter().chain(rules);
+        let foreign = foreign.chain(actuator.into_iter().flatten());
         let (rows, proxy_paths) = (Self::own().into_iter().chain(foreign).collect(), Self::proxy_paths());
         Self { rows, without_policies: [].into(), proxy_paths }
     }
@@ -369,6 +383,22 @@ impl Operations {
             .success(Success::Dialect(dialect))
             .rejecting(OF_THE_STORE)
             .handled_by(Handler::Dialect(dialect))
+    }
+
+    /// Returns the operation that sets a rule of the study, as an override.
+    fn of_rules() -> OperationRow {
+        let body = of::<leetdezine::RuleRequest<'_>>();
+        Operation::post("setLeetdezineRule", leetdezine::RULES, Scope::Overrides, body)
+            .with_headers(OF_A_CONDITION)
+            .summary(
+                "Set the rule of a tier and an endpoint: an override without end, in place of an earlier one",
+            )
+            .success(Success::Tagged(
+                of::<SetOverrideReply>(),
+                "It is live in this process, and in all within a second",
+            ))
+            .rejecting(OF_SETTING_A_RULE)
+            .handled_by(later!(set_rule))
     }
 
     /// Returns the operations by which operators watch a Spring application.

@@ -4,7 +4,7 @@
 //! the form of a decision, not how it is made. Answers that such a system lacks (an invalid request, a store that
 //! refuses, a denial without a quota) have the form of our own paths.
 
-mod leetdezine;
+pub(super) mod leetdezine;
 mod parameters;
 mod rlaas;
 mod spring_starter;
@@ -34,6 +34,8 @@ pub(crate) struct Dialect {
     tells: &'static [&'static str],
     /// Whether it is a Spring application, which operators watch at `/actuator`.
     pub(super) is_spring: bool,
+    /// Whether administrators set its rules at a path of its own.
+    pub(super) has_rules: bool,
     /// The limit headers, unless the deciding policy has none; `None` leaves all of it to that policy, as on our own
     /// paths.
     pub(super) headers: Option<HeaderFormat>,

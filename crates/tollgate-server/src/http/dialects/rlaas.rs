@@ -18,6 +18,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     example: "/check?userId=alice",
     tells: &[USER],
     is_spring: true,
+    has_rules: false,
     headers: None,
     attributes,
     reply,

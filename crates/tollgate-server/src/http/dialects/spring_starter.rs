@@ -32,6 +32,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     example: "/evaluate?key=user:alice&name=invoice-create&scope=USER",
     tells: &["key", "name", "scope"],
     is_spring: true,
+    has_rules: false,
     headers: Some(HeaderFormat::Draft06),
     attributes,
     reply,

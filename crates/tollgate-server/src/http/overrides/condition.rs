@@ -12,7 +12,7 @@ use crate::answer::rejection::Rejection;
 /// # Errors
 ///
 /// If a header asks for something else than one version, or than that there is none.
-pub(super) fn of_set(headers: &HeaderMap) -> Result<RecordMatch, Rejection> {
+pub(in crate::http) fn of_set(headers: &HeaderMap) -> Result<RecordMatch, Rejection> {
     refuse_times(headers)?;
     match (only(headers, IF_MATCH)?, only(headers, IF_NONE_MATCH)?) {
         (None, None) => Ok(RecordMatch::Any),

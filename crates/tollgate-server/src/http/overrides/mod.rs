@@ -3,7 +3,7 @@
 //! Keys are in bodies alone, and never in an address, which proxies log.
 
 mod audit;
-mod condition;
+pub(super) mod condition;
 mod list_query;
 mod refused;
 
@@ -61,9 +61,8 @@ impl Edge {
         may_touch(caller, &policy.0)?;
         let (overrides, live) = (self.overrides()?, self.engine()?.live());
         let policy = counting(&live, caller, &policy.0)?;
-        let name = name_of(&live, policy, &attributes)?;
         let set = SetOverride {
-            name: name.clone(),
+            name: name_of(&live, policy, &attributes)?,
             key: policy.identity().to_string().into(),
             limits: quotas.0,
             end,
@@ -71,7 +70,18 @@ impl Edge {
             note: note.map(|note| note.0),
             by: caller.principal().cloned(),
         };
-        let (limits, label) = (Some(set.limits.to_string()), set.label.clone());
+        self.put_override(caller, overrides, set, matching).await
+    }
+
+    /// Sets a checked override, writes the log line, and answers with it.
+    pub(super) async fn put_override(
+        &self,
+        caller: &Caller,
+        overrides: &Overrides,
+        set: SetOverride,
+        matching: RecordMatch,
+    ) -> Result<Reply, Rejection> {
+        let (name, limits, label) = (set.name.clone(), Some(set.limits.to_string()), set.label.clone());
         let outcome = overrides.set(set, matching).await;
         let change = AuditedChange { operation: "set", caller, name: &name, limits, label: label.as_deref() };
         change.log(&outcome);
@@ -169,7 +179,7 @@ impl Edge {
     /// # Errors
     ///
     /// If this service has none.
-    fn overrides(&self) -> Result<&Arc<Overrides>, Rejection> {
+    pub(super) fn overrides(&self) -> Result<&Arc<Overrides>, Rejection> {
         let overrides = &self.followed.overrides;
         overrides.available().map_err(refused::change)?;
         Ok(overrides)

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate_testkit::servers::published::{self, PublishedWindow};
 use tollgate_testkit::servers::{Data, Software};
 
 use super::{example, keys, serve, still, url, written};
-use crate::support::{HANG, Reply, Server, get};
+use crate::support::{Connection, HANG, Reply, Server, get, tollgate, undisturbed, within};
 
 /// Two numbers that the study calculates.
 const SECOND: i64 = 1_745_000_145;
@@ -138,4 +138,153 @@ fn counts_fallback_decisions_separately() {
         assert!(began.elapsed() < HANG, "the store is back, and not used");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A service with the example's policies, and an administrator of rules.
+struct Ruled {
+    server: Server,
+    /// Headers of the administrator.
+    admin: String,
+    /// Headers of the gateway.
+    gateway: String,
+}
+
+impl Ruled {
+    /// Starts two processes on one store, with the same principals.
+    fn two(store: &str, name: &str) -> [Self; 2] {
+        let (admin, admins) = principal("ops", "overrides");
+        let (gateway, gateways) = principal("gateway", "check");
+        let tokens = written(&format!("{name}.jsonl"), &format!("{admins}\n{gateways}\n"));
+        let file = example("leetdezine/policies.yaml");
+        [(); 2].map(|()| {
+            let flags = ["--config", &file, "--answers", "leetdezine", "--tokens", &tokens];
+            let server = serve(&[("REDIS_URL", store)], &flags);
+            Self { server, admin: admin.clone(), gateway: gateway.clone() }
+        })
+    }
+
+    fn set(&self, rule: &Value) -> Reply {
+        let body = rule.to_string();
+        let head = format!(
+            "POST /api/v1/rules HTTP/1.1\r\nHost: localhost\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            self.admin,
+            body.len()
+        );
+        Connection::open(self.server.admin).ask((head + &body).as_bytes())
+    }
+
+    fn ask(&self, query: &str) -> Reply {
+        let head =
+            format!("GET /api/v1/rate_limit?{query} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", self.gateway);
+        Connection::open(self.server.public).ask(head.as_bytes())
+    }
+}
+
+/// Returns the header of a new principal with this scope, and its line.
+fn principal(name: &str, scope: &str) -> (String, String) {
+    let arguments = ["token", "new", "--json", "--name", name, "--scope", scope];
+    let output = tollgate().args(arguments).output().expect("it runs");
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |field: &str| printed[field].as_str().expect("a text").to_owned();
+    (format!("Authorization: Bearer {}\r\n", text("token")), text("line"))
+}
+
+/// Feature 39: its rules change while it runs, by its API, and each process takes them over. There it takes up to half a
+/// minute.
+#[test]
+fn a_rule_that_is_set_is_live_at_once_here_and_within_a_second_elsewhere() {
+    undisturbed(assert_rules_become_live);
+}
+
+fn assert_rules_become_live() {
+    let store = still(Software::Redis, SECOND);
+    let [here, there] = Ruled::two(&url(&store), "rules");
+    let query = "user_id=abc&endpoint=/search";
+    (0..5).for_each(|_| assert_accepted(&here.ask(query)));
+    assert_blocked(&here.ask(query), 15);
+    assert_blocked(&there.ask(query), 15);
+
+    let rule =
+        json!({ "endpoint": "/search", "dimension": "per_user", "limit": 1_000, "window_seconds": 60 });
+    let reply = here.set(&rule);
+    let set = reply.json();
+    assert_eq!(reply.status, 200, "{set}");
+    let shown = ["id", "quotas", "replaced", "by", "until"].map(|field| set[field].clone());
+    assert_eq!(json!(shown), json!(["search:tier=free", ["1000/1m"], false, "ops", null]));
+    assert_accepted(&here.ask(query));
+    within(Duration::from_secs(1), "the rule is live elsewhere", || there.ask(query).status == 200);
+    // The window is the same, and so is the counter with all attempts.
+    let attempts: u64 = store.command(["GET", "user:abc:/search:29083335"]);
+    assert!((9..1_000).contains(&attempts), "{attempts}");
+
+    // Other tiers, endpoints and dimensions keep their limits.
+    let admitted = |query: &str| (0..25).filter(|_| here.ask(query).status == 200).count();
+    assert_eq!(admitted("user_id=b&endpoint=/search"), 25);
+    assert_eq!(admitted("ip=203.0.113.5&endpoint=/search"), 20);
+    assert_eq!(admitted("ip=203.0.113.5&endpoint=/login"), 10);
+
+    // A rule for a tier has precedence over the tier in the file, and replaces the rule before it.
+    let rule = |limit: u64| json!({ "endpoint": "/search", "dimension": "per_user", "limit": limit, "window_seconds": 60, "tier": "premium" });
+    assert_eq!(here.set(&rule(3)).json()["replaced"], false);
+    assert_eq!(here.set(&rule(2)).json()["replaced"], true);
+    assert_eq!(admitted("user_id=c&endpoint=/search&tier=premium"), 2);
+    assert_eq!(admitted("user_id=c&endpoint=/search&tier=admin"), 25);
+    let rule = json!({ "endpoint": "/login", "dimension": "per_ip", "limit": 1, "window_seconds": 3_600 });
+    assert_eq!(here.set(&rule).json()["id"], "login:tier=free");
+    assert_eq!(admitted("ip=203.0.113.7&endpoint=/login"), 1);
+}
+
+#[test]
+fn a_rule_that_fits_no_policy_or_whose_caller_may_not_set_it_changes_nothing() {
+    let store = still(Software::Redis, SECOND);
+    let [ops, _] = Ruled::two(&url(&store), "refused-rules");
+    let rule = |more: Value| {
+        let mut rule =
+            json!({ "endpoint": "/search", "dimension": "per_user", "limit": 9, "window_seconds": 60 });
+        let fields = rule.as_object_mut().expect("an object");
+        for (name, value) in more.as_object().expect("an object") {
+            fields.insert(name.clone(), value.clone());
+        }
+        fields.retain(|_, value| !value.is_null());
+        rule
+    };
+    for (more, status, field) in [
+        (json!({ "endpoint": null }), 400, Some("endpoint")),
+        (json!({ "endpoint": "" }), 400, Some("endpoint")),
+        (json!({ "dimension": "global" }), 400, Some("endpoint")),
+        (json!({ "dimension": "per_planet" }), 400, Some("dimension")),
+        (json!({ "limit": 0 }), 400, Some("limit")),
+        (json!({ "limit": 1.5 }), 400, Some("limit")),
+        (json!({ "window_seconds": 0 }), 400, Some("window_seconds")),
+        (json!({ "window_seconds": 315_619_201 }), 400, Some("window_seconds")),
+        (json!({ "tier": "" }), 400, Some("tier")),
+        (json!({ "policy": "search" }), 400, Some("policy")),
+        (json!({ "endpoint": "/no-rule" }), 409, Some("endpoint")),
+        (json!({ "endpoint": "/login" }), 409, Some("endpoint")),
+        (json!({ "dimension": "per_endpoint" }), 409, Some("endpoint")),
+        (json!({ "dimension": "global", "endpoint": null }), 409, Some("dimension")),
+    ] {
+        let reply = ops.set(&rule(more.clone()));
+        assert_eq!(
+            (reply.status, reply.json()["field"].as_str()),
+            (status, field),
+            "{more}: {}",
+            reply.json()
+        );
+    }
+    let gateway = Ruled { admin: ops.gateway.clone(), ..ops };
+    gateway.set(&rule(json!({}))).assert_problem(403, None);
+    let admitted = (0..9).filter(|_| gateway.ask("user_id=abc&endpoint=/search").status == 200).count();
+    assert_eq!(admitted, 5);
+}
+
+/// Without principals, nobody can set a rule, and without its dialect there are none.
+#[test]
+fn rules_need_principals_and_the_dialect() {
+    let store = still(Software::Redis, SECOND);
+    let file = example("leetdezine/policies.yaml");
+    let rule = r#"{"endpoint": "/search", "dimension": "per_user", "limit": 9, "window_seconds": 60}"#;
+    start(&url(&store), &file).admin_post("/api/v1/rules", rule).assert_problem(403, None);
+    let plain = serve(&[("REDIS_URL", &url(&store))], &["--config", &file]);
+    plain.admin_post("/api/v1/rules", rule).assert_problem(404, None);
 }

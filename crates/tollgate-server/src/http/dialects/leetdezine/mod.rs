@@ -2,7 +2,10 @@
 //! address, an endpoint and a tier.
 //!
 //! They are the attributes `user`, `ip`, `endpoint` and `tier`. The policies choose the key: the user, or else the
-//! address.
+//! address. Its rules are overrides of the policies, for a tier.
+
+mod rule_policy;
+mod rules;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,11 +15,15 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use tollgate_policy::{Attributes, PolicyDecision};
 
+pub(in crate::http) use self::rules::RuleRequest;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter, seconds_left};
 use crate::answer::rejection::Rejection;
 use crate::args::AnswerSystem;
+
+/// The path of the study's rules.
+pub(in crate::http) const RULES: &str = "/api/v1/rules";
 
 pub(super) static DIALECT: Dialect = Dialect {
     system: AnswerSystem::Leetdezine,
@@ -24,6 +31,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     example: "/api/v1/rate_limit?user_id=u_abc123&ip_address=203.0.113.5&endpoint=/search&tier=free",
     tells: &["user", "ip", "endpoint", "tier"],
     is_spring: false,
+    has_rules: true,
     headers: None,
     attributes,
     reply,
