@@ -10,9 +10,13 @@ use anyhow::{Context, Result};
 use crate::command::{command, program, target_directory};
 
 /// The commands, besides `tollgate` itself, that have a manual page.
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 14] = [
     &["serve"],
     &["check"],
+    &["override", "set"],
+    &["override", "get"],
+    &["override", "list"],
+    &["override", "delete"],
     &["doctor"],
     &["check-config"],
     &["explain"],

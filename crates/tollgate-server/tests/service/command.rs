@@ -269,6 +269,7 @@ fn help_and_manual_list_exit_statuses() {
         (&["check"], "denied; with --health, not ready"),
         (&["doctor"], "something fails"),
         (&["check-config"], "they are not valid"),
+        (&["override", "set"], "the message says whether the change may have been made"),
         (&["token", "new"], "the system provides no random bytes"),
         (&[], "the answer is no (denied, not ready, not valid), or the command failed"),
     ] {
