@@ -26,10 +26,16 @@ fn run(server: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
 
 /// Runs the command with a service that gives this answer, and returns the request as well.
 fn answered(answer: &str, arguments: &[&str]) -> (String, (Option<i32>, String, String)) {
+    let (mut requests, output) = answered_by(&[answer], arguments);
+    (requests.remove(0), output)
+}
+
+/// The same with an answer for each request.
+fn answered_by(answers: &[&str], arguments: &[&str]) -> (Vec<String>, (Option<i32>, String, String)) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address").to_string();
     thread::scope(|scope| {
-        let asked = scope.spawn(move || {
+        let ask = move |answer: &&str| {
             let (mut stream, _) = listener.accept().expect("it asks");
             let mut request = Vec::new();
             let mut part = [0; 4096];
@@ -40,7 +46,8 @@ fn answered(answer: &str, arguments: &[&str]) -> (String, (Option<i32>, String, 
             }
             stream.write_all(answer.as_bytes()).expect("it reads");
             String::from_utf8(request).expect("text")
-        });
+        };
+        let asked = scope.spawn(move || answers.iter().map(ask).collect());
         let output = run(&address, arguments);
         (asked.join().expect("no panic"), output)
     })
@@ -211,6 +218,40 @@ fn a_list_is_a_table_without_control_characters_and_names_its_next_page() {
     let more =
         "3 overrides, at version 000000000000000a.9; more with --all, or with --after search:tenant^acme-";
     assert_eq!(summary, more);
+}
+
+#[test]
+fn all_pages_of_a_list_are_one_table_or_a_line_of_json_each() {
+    let page = |next: Option<&str>| {
+        let mut page =
+            json!({ "overrides_version": "000000000000000a.9", "stale": false, "overrides": [record()] });
+        if let Some(next) = next {
+            page["next"] = next.into();
+        }
+        page
+    };
+    // One without an override, as a filter may leave it.
+    let mut empty = page(Some("search:b=c"));
+    empty["overrides"] = json!([]);
+    let pages = [page(Some("search:a=b")), empty, page(None)];
+    let answers = pages.each_ref().map(|page| reply("200 OK", page));
+    let answers = answers.each_ref().map(String::as_str);
+
+    let (requests, (status, said, _)) = answered_by(&answers, &["list", "--all"]);
+    let asked: Vec<&str> = requests.iter().filter_map(|request| request.split(' ').nth(1)).collect();
+    let path = |after: &str| format!("/v1/overrides?{after}limit=100");
+    assert_eq!(asked, [path(""), path("after=search%3Aa%3Db&"), path("after=search%3Ab%3Dc&")]);
+    assert_eq!(status, Some(0));
+    assert_eq!((said.lines().count(), said.matches("search:=").count()), (4, 2), "{said}");
+    assert!(said.ends_with("\n2 overrides, at version 000000000000000a.9\n"), "{said}");
+
+    let (_, (status, said, _)) = answered_by(&answers, &["list", "--all", "--json"]);
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((status, lines.as_slice()), (Some(0), &pages[..]));
+
+    // What came before a page fails is not lost.
+    let (_, (status, said, error)) = answered_by(&[answers[0], ""], &["list", "--all"]);
+    assert!(status == Some(3) && said.contains("search:=") && !error.is_empty(), "{said}{error}");
 }
 
 #[test]
