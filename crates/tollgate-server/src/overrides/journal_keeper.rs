@@ -296,7 +296,7 @@ impl JournalWriter {
 
     fn not_anew(&mut self, error: &io::Error) {
         self.tried_at = self.file.length();
-        warn!(%error, "the file of overrides cannot be written anew, so it grows: is the disk full?");
+        warn!(%error, "the file of overrides cannot be written again from the start, so it grows: is the disk full?");
     }
 }
 
