@@ -1,14 +1,13 @@
 //! An override in JSON, in answers and in problems.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
-use tollgate::Timestamp;
 use tollgate_policy::{
     OverrideLimits, OverrideName, OverrideRecord, OverrideState, OverrideTarget, OverridesVersion, PolicySet,
 };
+use tollgate_wire::body::TimeText;
 
 /// An override.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -23,7 +22,7 @@ pub(super) struct OverrideBody {
     quotas: LimitsBody,
     /// When it ends, by the store's clock; absent if it has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<Rfc3339>,
+    until: Option<TimeText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +31,7 @@ pub(super) struct OverrideBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<Box<str>>,
     /// When it was set.
-    changed: Rfc3339,
+    changed: TimeText,
     /// Its version, for `If-Match`.
     version: OverridesVersionText,
     state: StateBody,
@@ -65,10 +64,6 @@ enum StateBody {
     Ended,
     Inert,
 }
-
-/// A time as people write it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rfc3339(pub(super) Timestamp);
 
 /// A version of the overrides: `EPOCH.NUMBER`.
 #[derive(Debug, Clone, Copy)]
@@ -122,11 +117,11 @@ impl OverrideBody {
             key: record.key.clone(),
             target: TargetBody::new(target),
             quotas: LimitsBody(record.limits.clone()),
-            until: record.until.map(Rfc3339),
+            until: record.until.map(TimeText),
             label: record.label.as_deref().map(Into::into),
             note: record.note.clone(),
             by: record.by.as_deref().map(Into::into),
-            changed: Rfc3339(record.at),
+            changed: TimeText(record.at),
             version: OverridesVersion { epoch, number: record.version }.into(),
             state,
             reason,
@@ -181,35 +176,5 @@ impl JsonSchema for LimitsBody {
                 { "type": "string", "enum": ["unlimited", "denied", "unreadable"] },
             ],
         })
-    }
-}
-
-impl Serialize for Rfc3339 {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self)
-    }
-}
-
-impl fmt::Display for Rfc3339 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0.as_unix_millis()) {
-            Ok(time) => time.fmt(f),
-            // Outside of the calendar.
-            Err(_) => write!(f, "{} ms after 1970", self.0.as_unix_millis()),
-        }
-    }
-}
-
-impl JsonSchema for Rfc3339 {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Time".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "date-time" })
     }
 }

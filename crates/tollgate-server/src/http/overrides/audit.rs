@@ -5,10 +5,10 @@
 use std::fmt;
 
 use tollgate_policy::OverrideName;
+use tollgate_wire::body::TimeText;
 use tracing::{info, warn};
 
 use crate::access::caller::Caller;
-use crate::http::override_body::Rfc3339;
 use crate::observe::with_sources::WithSources;
 use crate::overrides::{OverrideChange, OverridesError};
 
@@ -32,7 +32,7 @@ impl AuditedChange<'_> {
         let (policy, limits) = (&*name.policy, limits.as_deref());
         match outcome {
             Ok(OverrideChange { version, record, .. }) => {
-                let until = record.as_ref().and_then(|record| record.until).map(Rfc3339);
+                let until = record.as_ref().and_then(|record| record.until).map(TimeText);
                 let until = until.as_ref().map(|until| until as &dyn fmt::Display);
                 info!(
                     operation,

@@ -1,11 +1,11 @@
 //! Why a request about overrides is refused.
 
 use tollgate_policy::{InertReason, OverrideTargetError};
+use tollgate_wire::body::TimeText;
 
 use crate::answer::override_refusal::{CurrentOverride, OverrideRefusal};
 use crate::answer::rejection::{Rejection, Repeat};
 use crate::answer::rejection_kind::RejectionKind;
-use crate::http::override_body::Rfc3339;
 use crate::overrides::OverridesError;
 
 /// There is no override for these requests.
@@ -69,7 +69,7 @@ pub(super) fn change(error: OverridesError) -> Rejection {
         OverridesError::Off => refused(OverrideRefusal::OverridesOff),
         OverridesError::TooMany(_) => refused(OverrideRefusal::TooManyOverrides),
         OverridesError::EndPassed { now } => {
-            let detail = format!("this time has passed: by the store's clock, it is {}", Rfc3339(*now));
+            let detail = format!("this time has passed: by the store's clock, it is {}", TimeText(*now));
             Rejection::bad_field("until", detail)
         }
         OverridesError::Mismatch { .. } => not_there(),

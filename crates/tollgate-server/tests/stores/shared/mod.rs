@@ -8,6 +8,7 @@
 mod counts;
 mod holds;
 mod outages;
+mod override_changes;
 mod own_counts;
 mod settings;
 
