@@ -60,6 +60,13 @@ pub(crate) const SIMULATE: Hunt = Hunt {
     tests: proof_tests::truth_tests,
 };
 
+pub(crate) const OVERRIDES: Hunt = Hunt {
+    proof: "overrides",
+    folder: "crates/tollgate-server/tests/overrides/planted",
+    package: "tollgate-server",
+    tests: || Ok(proof_tests::override_tests()),
+};
+
 /// What the workspace is built from.
 const SOURCES: [&str; 5] = ["Cargo.lock", "Cargo.toml", "crates", "docs", "xtask"];
 
@@ -288,7 +295,7 @@ mod tests {
     fn every_bug_finds_its_place() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for (Hunt { folder, .. }, least) in
-            [(SIM, 65), (POLICIES, 41), (ENVOY, 23), (REDIS, 32), (SIMULATE, 13)]
+            [(SIM, 65), (POLICIES, 41), (ENVOY, 23), (REDIS, 32), (SIMULATE, 13), (OVERRIDES, 5)]
         {
             let mut bugs = 0;
             for entry in fs::read_dir(root.join(folder)).unwrap() {

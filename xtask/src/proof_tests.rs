@@ -60,6 +60,11 @@ pub(crate) fn planted_fault_tests() -> CommandLine {
     command("cargo test --locked --package tollgate-redis --test faults")
 }
 
+/// The tests of two services that share overrides. Without optimization: what they wait for is a clock.
+pub(crate) fn override_tests() -> CommandLine {
+    command("cargo test --locked --package tollgate-server --test overrides")
+}
+
 /// The tests with the logs of web servers.
 pub(crate) fn truth_tests() -> Result<CommandLine> {
     proxies::with_web_servers(command("cargo test --locked --package tollgate-server --test truth"))

@@ -10,7 +10,8 @@ use crate::deploy;
 use crate::install;
 use crate::planted;
 use crate::proof_tests::{
-    envoy_tests, fault_tests, library_tests, models, policy_tests, reading_tests, shuttle_tests, truth_tests,
+    envoy_tests, fault_tests, library_tests, models, override_tests, policy_tests, reading_tests,
+    shuttle_tests, truth_tests,
 };
 use crate::prove_clients::ClientsProof;
 use crate::proxies;
@@ -112,6 +113,22 @@ pub(crate) enum Proof {
         /// Seed of the first input other than a file, as a violation names it
         #[arg(long, default_value_t = 1)]
         seed: u64,
+    },
+    /// Change overrides through two services on one store, while it fails, and compare every decision with what the
+    /// version that it names says
+    Overrides {
+        /// Changes in all rounds together
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+        changes: u64,
+        /// Seed of the first round, as a violation names it; the following rounds have the following seeds
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Run only rounds of this name
+        #[arg(long)]
+        round: Option<String>,
+        /// Plant known bugs in a copy of the sources, and show that each is found
+        #[arg(long)]
+        planted: bool,
     },
     /// Fuzz the parsers of policy files and of logs, guided by coverage
     Parser {
@@ -229,6 +246,7 @@ pub(crate) fn brief(name: &str) -> &'static [&'static str] {
         "http" => &["--inputs", "20000"],
         "memory" => &["--seconds", "2", "--crowds", "200"],
         "mutations" => &["--inputs", "50000"],
+        "overrides" => &["--changes", "1000"],
         "parser" => &["--seconds", "30"],
         "policies" => &["--files", "50000"],
         "realtime" => &["--minutes", "1"],
@@ -263,6 +281,11 @@ impl Proof {
             Self::Memory { seconds, crowds } => memory(seconds, crowds),
             Self::Miri => miri(),
             Self::Mutations { inputs, seed } => mutations(inputs, seed),
+            Self::Overrides { planted: true, .. } => {
+                servers::require()?;
+                planted::OVERRIDES.run()
+            }
+            Self::Overrides { changes, seed, round, planted: false } => overrides(changes, seed, round),
             Self::Parser { seconds } => parser(seconds),
             Self::Policies { planted: true, .. } => planted::POLICIES.run(),
             Self::Policies { files, seed, planted: false } => policies(files, seed),
@@ -472,6 +495,11 @@ fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {
     run_seeded("prove::prove", rounds, seed, fault.map(|fault| ("TOLLGATE_FAULT", fault)))
 }
 
+fn overrides(changes: u64, seed: u64, round: Option<String>) -> Result<()> {
+    let rounds = override_tests().environment("TOLLGATE_CHANGES", changes.to_string());
+    run_seeded("prove::prove", rounds, Some(seed), round.map(|round| ("TOLLGATE_ROUND", round)))
+}
+
 fn recorded(histories: u64, seed: Option<u64>, kind: Option<String>) -> Result<()> {
     let histories = fault_tests().environment("TOLLGATE_HISTORIES", histories.to_string());
     run_seeded("prove::prove_histories", histories, seed, kind.map(|kind| ("TOLLGATE_KIND", kind)))
@@ -607,6 +635,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 13, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 14, "a proof has another name");
     }
 }

@@ -58,10 +58,10 @@ fn locals(files: &[SourceFile]) -> Vec<String> {
 /// paused. Faults of stores begin and end after random times, and a comment that begins with "Real time:" gives the
 /// reason of an exception.
 fn sleeping_tests(files: &[SourceFile]) -> Vec<String> {
-    const FAULTS: &str = "tollgate-redis/tests/faults/";
+    const FAULTS: [&str; 2] = ["tollgate-redis/tests/faults/", "tollgate-server/tests/overrides/"];
     let may_sleep = |file: &SourceFile, lines: &[&str], index: usize| {
         is_in_a_loop(lines, index)
-            || file.path.contains(FAULTS)
+            || FAULTS.iter().any(|folder| file.path.contains(folder))
             || file.pauses_time() && !lines[index].contains("thread::sleep(")
             || file.has_comment_before(index, "Real time:")
     };

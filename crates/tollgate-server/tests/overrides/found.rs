@@ -1,0 +1,72 @@
+//! What a round found.
+
+use std::fmt;
+use std::time::Duration;
+
+/// One broken promise can break many.
+const SHOWN: usize = 5;
+
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) violations: Vec<String>,
+    pub(crate) figures: Figures,
+}
+
+/// How much was looked at.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Figures {
+    pub(crate) changes: u64,
+    pub(crate) decisions: u64,
+    /// Decisions under at least one override.
+    pub(crate) overridden: u64,
+    /// Decisions whose store's time was within two milliseconds of the end of an override that met the request.
+    pub(crate) edges: u64,
+    /// Decisions that were not judged in full, because an outcome was unknown.
+    pub(crate) unsure: u64,
+    /// Changes of unknown outcome.
+    pub(crate) doubtful: u64,
+    /// Changes that failovers have taken back.
+    pub(crate) lost: u64,
+    /// The longest that a service went on with an older version while the store answered.
+    pub(crate) lag: Duration,
+}
+
+impl Found {
+    pub(crate) fn expect(&mut self, holds: bool, broken: impl FnOnce() -> String) {
+        if !holds {
+            self.violations.push(broken());
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.violations.extend(other.violations);
+        let (own, more) = (&mut self.figures, other.figures);
+        own.changes += more.changes;
+        own.decisions += more.decisions;
+        own.overridden += more.overridden;
+        own.edges += more.edges;
+        own.unsure += more.unsure;
+        own.doubtful += more.doubtful;
+        own.lost += more.lost;
+        own.lag = own.lag.max(more.lag);
+    }
+
+    /// Prints the first violations.
+    pub(crate) fn report(&self, round: &str) {
+        for violation in self.violations.iter().take(SHOWN) {
+            println!("violation: {round}: {violation}");
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { changes, decisions, overridden, edges, unsure, doubtful, lost, lag } = self.figures;
+        write!(
+            f,
+            "changes={changes} doubtful={doubtful} lost={lost} decisions={decisions} overridden={overridden} edges={edges} unsure={unsure} lag_ms={} violations={}",
+            lag.as_millis(),
+            self.violations.len()
+        )
+    }
+}
