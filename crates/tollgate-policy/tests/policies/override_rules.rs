@@ -34,8 +34,8 @@ fn digest(key: &Key<'_>) -> u128 {
 
 fn set() -> (OverrideSet, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_unix_millis(1_000_000)));
-    let of_set: Arc<dyn tollgate::Clock> = Arc::clone(&clock) as _;
-    (OverrideSet::new(Arc::new(digest), of_set), clock)
+    let shared: Arc<dyn tollgate::Clock> = Arc::clone(&clock) as _;
+    (OverrideSet::new(Arc::new(digest), shared), clock)
 }
 
 fn record(id: &str, limits: OverrideLimits) -> OverrideRecord {

@@ -7,6 +7,7 @@ use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::dialects::Dialect;
+use super::query::QueryParameter;
 use super::wire::SchemaOf;
 use super::{Edge, Reply};
 use crate::access::caller::Caller;
@@ -42,13 +43,6 @@ pub(super) enum Effect {
 /// A header of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestHeader {
-    pub(super) name: &'static str,
-    pub(super) description: &'static str,
-}
-
-/// An optional parameter of a query.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct QueryParameter {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
 }
@@ -164,7 +158,7 @@ impl Operation {
         Self { method, effect, asked, ..Self::get(id, path, Some(scope)) }
     }
 
-    /// An operation that puts something in the place of another, with a body of this type.
+    /// An operation that replaces something, with a body of this type.
     pub(super) fn put(id: &'static str, path: &'static str, scope: Scope, body: SchemaOf) -> Self {
         Self { method: Method::PUT, ..Self::post(id, path, scope, body) }
     }

@@ -70,7 +70,7 @@ enum StateBody {
 pub(super) struct OverridesVersionText(OverridesVersion);
 
 impl OverridesVersionText {
-    /// Returns the version of the overrides beside these policies, if any was ever set.
+    /// Returns the version of the overrides of this pair, if any was ever set.
     pub(super) fn of(live: &PolicySet) -> Option<Self> {
         live.overrides().version().filter(|version| version.number > 0).map(Self)
     }

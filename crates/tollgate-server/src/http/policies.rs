@@ -64,7 +64,7 @@ struct PolicyBody<'a> {
     /// Whether it counts nothing, because the file has `unlimited` instead of `quotas`, which are empty then.
     unlimited: bool,
     candidate: Vec<String>,
-    overrides: Vec<OverrideBody<'a>>,
+    overrides: Vec<FileOverrideBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<PolicySettings>,
 }
@@ -72,7 +72,7 @@ struct PolicyBody<'a> {
 /// Other quotas for some requests of a policy.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FileOverride")]
-struct OverrideBody<'a> {
+struct FileOverrideBody<'a> {
     /// The attributes of its tests.
     when: Vec<&'a str>,
     /// The number of values in a table with a list of quotas for each; absent if there is only one list.
@@ -144,13 +144,13 @@ impl<'a> PolicyBody<'a> {
             quotas: policy.written_limits().collect(),
             unlimited: counts && policy.quotas().is_empty() && policy.in_flight().is_none(),
             candidate: policy.written_candidates().collect(),
-            overrides: policy.overrides().iter().map(OverrideBody::new).collect(),
+            overrides: policy.overrides().iter().map(FileOverrideBody::new).collect(),
             settings: counts.then(|| PolicySettings::new(policy)),
         }
     }
 }
 
-impl<'a> OverrideBody<'a> {
+impl<'a> FileOverrideBody<'a> {
     fn new(over: &'a FileOverride) -> Self {
         if let Some(table) = over.table() {
             let (when, values) = (vec![table.attribute()], Some(table.len()));

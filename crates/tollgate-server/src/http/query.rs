@@ -9,6 +9,13 @@ use tollgate_policy::Attributes;
 use crate::request::attributes::{GivenAttributes, RefusedAttribute};
 use crate::request::json::CostUnits;
 
+/// An optional parameter of a query.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QueryParameter {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+}
+
 /// An error in a query string; the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum QueryError {

@@ -5,7 +5,7 @@ use tollgate_testkit::servers::{Cluster, Persistence, Sentinels, Server, Setting
 /// Servers of one kind.
 #[derive(Debug)]
 pub(crate) enum Site {
-    Single(Server),
+    Single(Box<Server>),
     Sentinels(Sentinels),
     Cluster(Cluster),
 }
@@ -23,7 +23,7 @@ impl Site {
     pub(crate) fn start(kind: SiteKind, software: Software) -> Self {
         match kind {
             SiteKind::Single => {
-                Self::Single(Settings::new(software).persistence(Persistence::EveryWrite).start())
+                Self::Single(Box::new(Settings::new(software).persistence(Persistence::EveryWrite).start()))
             }
             SiteKind::Sentinels => Self::Sentinels(Sentinels::start(software)),
             SiteKind::Cluster => Self::Cluster(Cluster::start(software).calm()),

@@ -16,8 +16,9 @@ use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Poli
 
 use super::dialects::{Content, Dialect, Parameter};
 use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
-use super::operation::{InputPlace, Operation, QueryParameter, RequestHeader, Success};
+use super::operation::{InputPlace, Operation, RequestHeader, Success};
 use super::problem::ProblemBody;
+use super::query::QueryParameter;
 use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES, ReserveReply};
 use crate::access::address::ListenAddress;
 use crate::access::listener::Listener;

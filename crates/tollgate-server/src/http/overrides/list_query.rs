@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use tollgate_policy::{OverrideName, Policy};
 
 use crate::answer::rejection::Rejection;
-use crate::http::operation::QueryParameter;
-use crate::http::query;
+use crate::http::query::{self, QueryParameter};
 
 /// Which overrides to list.
 #[derive(Debug)]

@@ -40,7 +40,7 @@ use crate::request::json;
 const MAX_LOOKED_AT: usize = 50_000;
 
 impl Edge {
-    /// Sets an override, in the place of the one for the same requests.
+    /// Sets an override, instead of the one for the same requests.
     pub(super) async fn set_override(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! Changes of overrides over HTTP on a shared store: two services, a lost answer, and a store that is away.
+//! Changes of overrides over HTTP on a shared store: two services, a lost answer, and a store that is down.
 
 use std::net::SocketAddr;
 

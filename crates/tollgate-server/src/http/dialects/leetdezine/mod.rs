@@ -4,6 +4,7 @@
 //! They are the attributes `user`, `ip`, `endpoint` and `tier`. The policies choose the key: the user, or else the
 //! address. Its rules are overrides of the policies, for a tier.
 
+mod dimension;
 mod rule_policy;
 mod rules;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use tollgate_policy::{Attributes, Condition, Identity, Mode, Pattern, Policy, PolicyKind, Test, Value};
 
-use super::rules::Dimension;
+use super::dimension::Dimension;
 use crate::answer::rejection::Rejection;
 
 /// The requests that a rule limits.

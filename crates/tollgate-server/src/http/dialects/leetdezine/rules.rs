@@ -7,12 +7,12 @@ use std::time::Duration;
 use http::Request;
 use hyper::body::Incoming;
 use schemars::JsonSchema;
-use serde::de::{Deserialize, Deserializer, Error as _};
 use tollgate::{Key, Quota};
 use tollgate_policy::{OverrideLimits, OverrideName, OverrideTarget, TargetValue};
 use tollgate_redis::RecordEnd;
 
 use super::TIER;
+use super::dimension::Dimension;
 use super::rule_policy::RuleRequests;
 use crate::access::caller::Caller;
 use crate::answer::rejection::Rejection;
@@ -42,23 +42,6 @@ pub(in crate::http) struct RuleRequest<'a> {
     #[serde(default, borrow, deserialize_with = "json::some")]
     #[schemars(with = "String", length(min = 1, max = OverrideTarget::MAX_TEXT))]
     tier: Option<Text<'a>>,
-}
-
-/// What a rule counts by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "LeetdezineDimension")]
-pub(in crate::http) enum Dimension {
-    /// Each user.
-    PerUser,
-    /// Each user. A rule names one endpoint, so it is the same as `per_user`.
-    PerUserEndpoint,
-    /// Each address.
-    PerIp,
-    /// All requests of the endpoint together.
-    PerEndpoint,
-    /// All requests together.
-    Global,
 }
 
 const MAX_SECONDS: u64 = Quota::MAX_WINDOW.as_secs();
@@ -93,22 +76,6 @@ impl Edge {
             by: caller.principal().cloned(),
         };
         self.put_override(caller, overrides, set, matching).await
-    }
-}
-
-impl<'de> Deserialize<'de> for Dimension {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Text(text) = Text::deserialize(deserializer)?;
-        match &*text {
-            "per_user" => Ok(Self::PerUser),
-            "per_user_endpoint" => Ok(Self::PerUserEndpoint),
-            "per_ip" => Ok(Self::PerIp),
-            "per_endpoint" => Ok(Self::PerEndpoint),
-            "global" => Ok(Self::Global),
-            _ => {
-                Err(D::Error::custom("expected per_user, per_user_endpoint, per_ip, per_endpoint or global"))
-            }
-        }
     }
 }
 

@@ -126,7 +126,7 @@ impl JsonSchema for LifeLength {
     }
 }
 
-/// What takes the place of a policy's limits.
+/// What replaces a policy's limits.
 pub(in crate::http) struct GivenLimits(pub(in crate::http) OverrideLimits);
 
 impl<'de> Deserialize<'de> for GivenLimits {
