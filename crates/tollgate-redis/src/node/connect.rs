@@ -18,6 +18,7 @@ use crate::calls::Calls;
 use crate::credentials::KnownCredentials;
 use crate::dial::dial;
 use crate::resp::{Command, RespValue, command};
+use crate::script::COUNTING_SCRIPTS;
 use crate::settings::CheckedSettings;
 use crate::time::instant;
 use crate::trouble::{ConnectTrouble, Flavor, Trouble};
@@ -155,7 +156,8 @@ async fn login(
     let greeting = link.ask(hello, "log in").await?;
     Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
     if peer == PeerRole::Store {
-        for script in checked.scripts {
+        // The others are loaded when a server lacks one: each takes a round trip, and a slow server has time for few.
+        for script in checked.scripts.iter().take(COUNTING_SCRIPTS) {
             let load = command("SCRIPT").arg("LOAD").arg(script);
             link.ask(load, "load scripts (SCRIPT LOAD)").await?;
         }

@@ -22,8 +22,11 @@ pub(crate) use self::request::{KeyText, Request, Shape};
 pub(crate) use self::step::{ChargedDenials, CountChange, CounterStep, Room};
 pub(crate) use self::window_spec::WindowSpec;
 
-/// The texts of all scripts.
+/// The texts of all scripts, those that count first.
 pub(crate) const TEXTS: &[&str] = &[TEXT, hold::TEXT, records::TEXT];
+
+/// How many scripts count.
+pub(crate) const COUNTING_SCRIPTS: usize = 2;
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include!("text.in");
