@@ -243,7 +243,7 @@ impl<S, C> PolicyLimiter<S, C> {
     }
 
     /// Refuses requests with an attribute value of more bytes, which bounds the length of keys. A value with a
-    /// [stand-in](View::counted_as) is accepted; keys contain the stand-in. A [path as it was sent](View::sent_path)
+    /// [stand-in](crate::View::counted_as) is accepted; keys contain the stand-in. A [path as it was sent](crate::View::sent_path)
     /// may have three times as many bytes, because it may be escaped. By default any length is accepted.
     #[must_use]
     pub fn max_value_bytes(self, bytes: usize) -> Self {
