@@ -14,6 +14,15 @@ use crate::matched::NeededValues;
 use crate::overrides::OverridesAt;
 use crate::{Outcome, Refusal, View};
 
+/// The call that a peek answers for.
+#[derive(Clone, Copy)]
+enum PeekedCall {
+    /// A hold, which takes units in flight.
+    Hold,
+    /// A check, which cannot.
+    Check,
+}
+
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Charges the request's cost to every quota that applies, if all have room. Cost 0 only peeks.
     ///
@@ -230,9 +239,22 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
+        self.peek_for(PeekedCall::Hold, set, view, cost).await
+    }
+
+    async fn peek_for<V: View>(
+        &self,
+        call: PeekedCall,
+        set: Arc<PolicySet>,
+        view: &V,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
         let mut time = MatchTime::FIRST;
         let basis = loop {
-            let matching = self.matching_at(time, &set, view, cost)?;
+            let matching = match call {
+                PeekedCall::Hold => self.matching_at(time, &set, view, cost)?,
+                PeekedCall::Check => self.matching_without_hold(time, &set, view, cost)?,
+            };
             let result = match matching.needs_no_hold() {
                 Ok(()) => self.peeked(&matching).await?,
                 Err(_) => self.look(&matching).await?,
@@ -257,16 +279,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let mut time = MatchTime::FIRST;
-        let basis = loop {
-            let matching = self.matching_without_hold(time, &set, view, cost)?;
-            let result = self.peeked(&matching).await?;
-            match matching.first_end().passed_at(&result.counted).and_then(|now| time.again(now)) {
-                Some(later) => time = later,
-                None => break matching.basis(result),
-            }
-        };
-        Ok(PolicyDecision::new(set, basis, Trials::default()))
+        self.peek_for(PeekedCall::Check, set, view, cost).await
     }
 
     async fn peeked(&self, matching: &Matching<'_>) -> Result<ChargeResult, CheckError> {

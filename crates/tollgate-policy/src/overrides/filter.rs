@@ -41,7 +41,7 @@ impl DigestFilter {
     #[inline]
     pub(super) fn may_have(&self, digest: Digest) -> bool {
         let bits = bits(digest);
-        // Relaxed: whoever has a version of the overrides has what was added before it was published.
+        // Relaxed: a digest is added before the version with its override is published, and readers hold a version.
         self.word(digest).is_none_or(|word| word.load(Ordering::Relaxed) & bits == bits)
     }
 

@@ -120,7 +120,7 @@ impl CacheLine<'_> {
         // Acquire, with the release at the end of a write: the words are at least as new as the count.
         let count = self.count.load(Ordering::Acquire);
         let words = self.words.each_ref().map(|word| word.load(Ordering::Relaxed));
-        // With the fence of a writer: whoever has seen one of its words sees its odd count.
+        // With the fence of a writer: a reader of one of its words also sees its odd count.
         fence(Ordering::Acquire);
         let is_whole = count.is_multiple_of(2) && self.count.load(Ordering::Relaxed) == count;
         is_whole.then_some((count, CacheLineRecord(words)))

@@ -14,7 +14,7 @@ pub struct OverrideQuotas {
     pub(crate) specs: QuotaSpecs,
 }
 
-/// Limits that a policy cannot have. The fault of whoever set the override.
+/// Limits that a policy cannot have. The fault of the override's author.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OverrideLimitsError {

@@ -115,7 +115,7 @@ pub struct SweptRecords {
 }
 
 impl RedisStore {
-    /// Returns the shared records of this name. Whoever uses the same server, prefix and name shares them.
+    /// Returns the shared records of this name. All users of the same server, prefix and name share them.
     #[must_use]
     pub fn records(&self, name: &str) -> SharedRecords {
         let keys = RecordKeys::new(self.names(), name, self.topology().is_cluster());

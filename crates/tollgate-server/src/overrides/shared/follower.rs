@@ -110,7 +110,7 @@ impl Follower {
         let mut position = Position { known: None, load: LOAD };
         loop {
             let began = Stopwatch::start();
-            self.read_noted(&mut position, began).await;
+            self.read_noted(&mut position).await;
             let gap = GAP - Duration::from_millis(fastrand::u64(..=JITTER));
             tokio::select! {
                 () = time::sleep(gap.saturating_sub(began.elapsed())) => {}
@@ -131,7 +131,7 @@ impl Follower {
     }
 
     /// Reads, and notes the result.
-    async fn read_noted(&self, position: &mut Position, began: Stopwatch) {
+    async fn read_noted(&self, position: &mut Position) {
         let number = self.progress.begin();
         let mut reading = pin!(self.read(position));
         let read = loop {
@@ -143,7 +143,7 @@ impl Follower {
             }
         };
         match &read {
-            Ok(()) => self.freshness.note_read(began),
+            Ok(last) => self.freshness.note_read(*last),
             Err(error) => self.freshness.note_failure(error),
         }
         self.tell();
@@ -154,8 +154,8 @@ impl Follower {
         self.freshness.tell(|| self.limiter.live().overrides().version());
     }
 
-    /// Makes all changes until now live.
-    async fn read(&self, position: &mut Position) -> Result<(), StoreError> {
+    /// Makes all changes until now live. Returns when the last call for them began: to load all may take long before it.
+    async fn read(&self, position: &mut Position) -> Result<Stopwatch, StoreError> {
         loop {
             let call = Stopwatch::start();
             match self.records.read(position.known.as_ref(), READ).await? {
@@ -164,7 +164,7 @@ impl Follower {
                     self.apply(changes, state.version());
                     position.known = Some(state);
                     if !is_more {
-                        return Ok(());
+                        return Ok(call);
                     }
                 }
                 RecordsUpdate::Reload { now } => {
@@ -206,7 +206,7 @@ impl Follower {
         position.load = LONGEST_LOAD.min(within * 2);
         let loaded = self.records.load(within).await?;
         let (state, overrides) = (loaded.state(), loaded.len());
-        self.put_live(loaded).await;
+        self.put_live(loaded).await?;
         self.loads.fetch_add(1, Ordering::Relaxed);
         (position.known, position.load) = (Some(state), LOAD);
         let elapsed = loading.elapsed();
@@ -218,7 +218,7 @@ impl Follower {
     }
 
     /// Compiles a million on another thread, because that takes a while. So does freeing as many.
-    async fn put_live(&self, loaded: LoadedRecords) {
+    async fn put_live(&self, loaded: LoadedRecords) -> Result<(), StoreError> {
         let version = loaded.state().version();
         for damaged in loaded.damaged() {
             warn!(%damaged, "an override in the store is damaged and does not apply: set or delete it again");
@@ -240,9 +240,10 @@ impl Follower {
             limiter.replace_overrides(|_, policies| overrides.for_policies(policies));
             foreign
         });
-        // It ends early only together with the process.
-        let foreign = replacing.await.unwrap_or_default();
+        // A panic there is a bug of ours: nothing has changed, and the next read loads again.
+        let foreign = replacing.await.map_err(StoreError::trouble)?;
         foreign.iter().for_each(|name| self.note_foreign(name));
+        Ok(())
     }
 
     /// Notes a record that is no override. Only a later version of this program can have written it.
