@@ -195,13 +195,17 @@ fn passed(matching: &Matching<'_>, answer: &Result<HoldAnswer, StoreError>) -> O
         Err(StoreError::Ended { now }) => Some(*now),
         // A call is repeated that was admitted after the end, so without the override.
         Ok(HoldAnswer::Conflict) => matching.first_end().possibly_passed(),
-        // No store has compared the end.
-        Ok(HoldAnswer::Decided(states)) if states.place() == HoldPlace::Nowhere => {
+        // No store has compared the end, or nothing decides and there was no step.
+        Ok(HoldAnswer::Decided(states)) if states.place() == HoldPlace::Nowhere || takes_nothing(states) => {
             matching.first_end().passed_at(states.charged())
         }
         Err(StoreError::Full) => matching.first_end().passed_at(&[]),
         Ok(_) | Err(_) => None,
     }
+}
+
+fn takes_nothing(states: &HoldStates) -> bool {
+    states.charged().is_empty() && states.in_flight().is_empty()
 }
 
 impl DecidedStates {

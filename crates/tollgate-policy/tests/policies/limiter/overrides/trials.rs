@@ -1,6 +1,7 @@
 //! Trials next to overrides, and overrides on trial.
 
-use tollgate_policy::TrialKind;
+use tollgate::HoldId;
+use tollgate_policy::{AskedHold, ReserveAnswer, TrialKind};
 
 use super::super::trials;
 use super::*;
@@ -53,5 +54,20 @@ fn an_override_of_a_policy_in_shadow_mode_is_on_trial() {
         assert_eq!((decision.is_allowed(), trials(&decision)), (true, shadow(false)));
         world.set("alice", &Unlimited, None);
         assert_eq!(trials(&world.check(ALICE)), []);
+    }
+}
+
+/// A reservation that nothing decides takes no step. Its trial was under the override for two seconds after the end.
+#[test]
+fn a_trial_of_a_hold_ends_by_the_estimate_if_no_step_compares() {
+    let world = World::new("  - { name: search, mode: shadow, key: [user], quotas: [1/1m@first_hit] }");
+    world.set("alice", &Limits(&["9/1m@first_hit"]), Some(10_000));
+    for (millis, allowed) in [(9_998, true), (9_999, true), (10_000, false)] {
+        world.go_to(millis);
+        let asked = AskedHold::new(HoldId::random(), 1);
+        let answer = block_on(world.limiter.reserve(&alice(), asked)).unwrap();
+        let ReserveAnswer::Decided { decision, .. } = answer else { panic!("{answer:?}") };
+        let shadow = vec![("search", TrialKind::Shadow, Some(allowed))];
+        assert_eq!((decision.is_allowed(), trials(&decision)), (true, shadow), "{millis}");
     }
 }
