@@ -76,10 +76,12 @@ impl<'a> FirstEnd<'a> {
         }
     }
 
-    /// Returns the store's time if the end had come when a step looked at these quotas. Without any, the estimate decides.
+    /// Returns the store's time if the end had come when a step looked at these quotas. Without any, or if it was not the
+    /// store that answered, the estimate decides.
     pub(super) fn passed_at(self, counted: &[QuotaState]) -> Option<Timestamp> {
         let (end, overrides) = self.end?;
-        let latest = counted.iter().map(QuotaState::now).max();
+        let of_store = counted.iter().filter(|state| state.source() != Source::Fallback);
+        let latest = of_store.map(QuotaState::now).max();
         let now = latest.unwrap_or_else(|| overrides.now());
         (now >= end).then_some(now)
     }

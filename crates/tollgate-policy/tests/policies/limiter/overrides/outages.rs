@@ -50,6 +50,31 @@ fn an_open_policy_is_under_an_override_until_its_end_by_the_processs_clock() {
     }
 }
 
+/// The clock of the process decided where nothing was counted, and not its estimate of the store's.
+#[test]
+fn an_open_policy_does_not_go_by_the_clock_of_the_machine() {
+    let policy = "  - { name: search, key: [user], quotas: [4/1m@first_hit], on_store_failure: open }";
+    for machine in [0, 60_000] {
+        let world = World::new(policy);
+        world.set("alice", &Limits(&["6/1m@first_hit"]), Some(10_000));
+        let clock = ManualClock::default();
+        clock.set(world.time(machine));
+        let store = FaultyStore::new(MemoryStore::builder().clock(world.clock.clone()).build());
+        let limiter = PolicyLimiter::new(store, policies_of(policy), "test")
+            .memory(MemoryStore::builder().clock(clock).build())
+            .with_overrides(world.limiter.live().overrides().clone());
+        limiter.store().begin(StoreFault::unreachable());
+        for (millis, limit) in [(9_999, 6), (10_000, 4)] {
+            world.go_apart(0, millis);
+            let (checked, peeked) =
+                (block_on(limiter.check(&alice(), 1)), block_on(limiter.peek(&alice(), 1)));
+            for decision in [checked.unwrap(), peeked.unwrap()] {
+                assert_eq!(decision.state().map(|state| state.limit()), Some(limit), "{machine}, {millis}");
+            }
+        }
+    }
+}
+
 /// A closed policy stays closed.
 #[test]
 fn a_closed_policy_is_an_error_under_an_override_too() {
