@@ -101,11 +101,8 @@ impl<'a> OverrideEntry<'a> {
         }
     }
 
-    fn row(&self) -> &'a OverrideRow {
-        match self.target {
-            TargetRow::Key(row) => &row.row,
-            TargetRow::Text { row, .. } => &row.row,
-        }
+    const fn row(&self) -> &'a OverrideRow {
+        self.target.row()
     }
 }
 

@@ -9,7 +9,7 @@ use super::policy_overrides::PolicyOverrides;
 use super::row::{OverrideRow, TextRow};
 use super::terms::Ruling;
 use super::texts::AttributeRows;
-use super::{OverrideQuotas, OverrideSet};
+use super::{OverrideEntry, OverrideQuotas, OverrideSet};
 use crate::{Policy, UndecidedValue, Value, View};
 
 /// The overrides under which a request is matched, and when.
@@ -167,6 +167,22 @@ impl<'a> OverrideFinder<'a> {
             }
         };
         is_before.then_some(ByOverride(row))
+    }
+}
+
+impl OverrideSet {
+    /// Returns the override of this policy that applies to a request at this time of the store's clock, whether or not the
+    /// policy matches the request; `None` if that cannot be told, because the request lacks the policy's key or an
+    /// attribute is not known. This is for people: it looks through all overrides of the policy.
+    #[must_use]
+    pub fn applied<V: View>(&self, policy: &Policy, view: &V, at: Timestamp) -> Option<OverrideEntry<'_>> {
+        let (part, key) = (self.part(policy.name())?, policy.identity().key(view).ok()?);
+        let finder = OverrideFinder::new(OverridesAt { set: Some(self), at: Some(at) }, EndSlack::None);
+        let ByOverride(found) = finder.find_in(self, part, &key, view).ok()??;
+        // What applies is found as rows, which do not have their names: requests do not need them.
+        let mut targets = part.after(None);
+        let target = targets.find(|target| std::ptr::eq(target.row(), found))?;
+        Some(OverrideEntry { context: self.context(), part, target })
     }
 }
 

@@ -36,6 +36,15 @@ pub(super) enum TargetRow<'a> {
     Text { attribute: &'a AttributeRows, row: &'a TextRow, is_whole: bool },
 }
 
+impl<'a> TargetRow<'a> {
+    pub(super) const fn row(self) -> &'a OverrideRow {
+        match self {
+            Self::Key(row) => &row.row,
+            Self::Text { row, .. } => &row.row,
+        }
+    }
+}
+
 /// The policies under which overrides are compiled.
 #[derive(Clone, Copy)]
 pub(super) struct Compiler<'a> {

@@ -184,7 +184,7 @@ impl OverrideSet {
         set
     }
 
-    fn part(&self, policy: &str) -> Option<&Arc<PolicyOverrides>> {
+    pub(super) fn part(&self, policy: &str) -> Option<&Arc<PolicyOverrides>> {
         self.parts.get(|name| (**name).cmp(policy)).map(|row| &row.part)
     }
 

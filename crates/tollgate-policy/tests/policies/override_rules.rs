@@ -301,3 +301,38 @@ fn policies_that_stay_keep_their_overrides_and_changes_leave_old_sets_as_they_ar
     };
     assert_eq!(is_first(&again), is_first(&without), "what means the same is shared");
 }
+
+/// Two overrides with the same words share what they say, and are still told apart.
+#[test]
+fn the_override_that_applies_to_a_request_has_its_name() {
+    let policies = policies(POLICIES);
+    let (set, _) = set();
+    let alice: Attributes<'_> = [("user", "alice")].into_iter().collect();
+    let key = policy(&policies, "search").identity().key(&alice).unwrap();
+    let key = format!("search:={}", set.key(&key));
+    let limits = || OverrideLimits::of(["5/1m"]);
+    let ended = Timestamp::from_unix_millis(1_000_000);
+    let set = [&*key, "search:tenant=acme", "search:tenant^ac", "search:tenant^a"]
+        .into_iter()
+        .fold(set, |set, id| set.with(record(id, limits()), &policies))
+        .with(OverrideRecord { until: Some(ended), ..record("search:plan=gold", limits()) }, &policies)
+        .with(OverrideRecord { key: "ip".into(), ..record("search:plan=old", limits()) }, &policies)
+        .with(record("login:tenant=acme", OverrideLimits::Denied), &policies);
+    let applied = |pairs: &[(&str, &str)], at: i64| {
+        let request: Attributes<'_> = pairs.iter().copied().collect();
+        let entry = set.applied(policy(&policies, "search"), &request, Timestamp::from_unix_millis(at));
+        entry.map_or_else(|| "none".to_owned(), |entry| entry.name().to_string())
+    };
+    for (pairs, id) in [
+        (&[("user", "alice"), ("tenant", "acme")][..], &*key),
+        (&[("user", "bob"), ("tenant", "acme")], "search:tenant=acme"),
+        (&[("user", "bob"), ("tenant", "acorn")], "search:tenant^ac"),
+        (&[("user", "bob"), ("tenant", "apple")], "search:tenant^a"),
+        (&[("user", "bob"), ("plan", "gold")], "none"),
+        (&[("user", "bob"), ("plan", "old")], "none"),
+        (&[("tenant", "acme")], "none"),
+    ] {
+        assert_eq!(applied(pairs, 1_000_000), id, "{pairs:?}");
+    }
+    assert_eq!(applied(&[("user", "bob"), ("plan", "gold")], 999_999), "search:plan=gold");
+}

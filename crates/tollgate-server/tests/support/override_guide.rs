@@ -133,7 +133,7 @@ impl OverrideGuide {
             self.run(&format!("tollgate explain tollgate.yaml {flags} path=/search user={user}"))
         };
         let (bob, eve) = (explain("acme/bob"), explain("globex/eve"));
-        assert!(bob.contains("  by override\n  takes 1 of 200/1m, "), "{bob}");
+        assert!(bob.contains("  by override search:=") && bob.contains("  takes 1 of 200/1m, "), "{bob}");
         assert!(eve.contains("  takes 1 of 5/1m, ") && !eve.contains("by override"), "{eve}");
         let version = "the overrides are those of version ";
         assert!(bob.contains(version) && eve.contains(version), "{bob}{eve}");

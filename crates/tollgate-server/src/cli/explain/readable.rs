@@ -56,12 +56,9 @@ impl fmt::Display for PolicyReport<'_> {
         if let Some(reading) = self.only_as {
             writeln!(f, "  matches only the {reading} path")?;
         }
-        match self.by_override {
-            None => {}
-            Some(OverrideReport { until: None }) => writeln!(f, "  by override")?,
-            Some(OverrideReport { until: Some(until) }) => {
-                writeln!(f, "  by override, until {}", time(until, None))?;
-            }
+        if let Some(OverrideReport { id, until }) = &self.by_override {
+            let until = until.map(|until| format!(", until {}", time(until, None)));
+            writeln!(f, "  by override {}{}", Printable(id), until.unwrap_or_default())?;
         }
         for QuotasFrom { line, when } in &self.quotas_from {
             writeln!(f, "  uses the quotas in line {line}, for {}", Printable(when.join(", ")))?;

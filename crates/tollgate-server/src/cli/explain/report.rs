@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tollgate::{InFlightCharge, Timestamp, WindowLength};
+use tollgate_policy::OverrideEntry;
 
 /// The output of `--json`.
 #[derive(Serialize)]
@@ -82,6 +83,7 @@ pub(super) struct PolicyReport<'a> {
 /// An override that applies.
 #[derive(Serialize)]
 pub(super) struct OverrideReport {
+    pub(super) id: String,
     /// Absent if it has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<i64>,
@@ -143,9 +145,9 @@ pub(super) struct WindowReport {
     pub(super) first_hit: bool,
 }
 
-impl OverrideReport {
-    pub(super) fn new(until: Option<Timestamp>) -> Self {
-        Self { until: until.map(Timestamp::as_unix_millis) }
+impl From<OverrideEntry<'_>> for OverrideReport {
+    fn from(entry: OverrideEntry<'_>) -> Self {
+        Self { id: entry.name().to_string(), until: entry.until().map(Timestamp::as_unix_millis) }
     }
 }
 

@@ -28,7 +28,7 @@ impl<'a> ExplainReport<'a> {
                 None => policies.charges(attributes, cost),
             },
         };
-        let request = Request { policies, attributes, cost, at, outcome };
+        let request = Request { policies, attributes, cost, at, overrides, outcome };
         let mut policies: Vec<&Policy> = policies.as_slice().iter().collect();
         policies.sort_by_key(|policy| policy.at());
         let file =
@@ -59,6 +59,7 @@ struct Request<'a, 'b> {
     attributes: &'a Attributes<'b>,
     cost: u32,
     at: Timestamp,
+    overrides: Option<&'a OverrideSet>,
     outcome: Result<Outcome<'a>, Refusal>,
 }
 
@@ -163,10 +164,10 @@ impl<'a> Request<'a, '_> {
         {
             self.add_counts(&mut report, policy, matched);
         }
-        if let Ok(Outcome::DenyOverride { policy: denying, until }) = &self.outcome
+        if let Ok(Outcome::DenyOverride { policy: denying, .. }) = &self.outcome
             && denying.name() == policy.name()
         {
-            report.by_override = Some(OverrideReport::new(*until));
+            report.by_override = self.applied_override(policy);
         }
         report
     }
@@ -283,9 +284,9 @@ impl<'a> Request<'a, '_> {
 
     fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &MatchedPolicies<'a>) {
         report.counts = policy.identity().describe(self.attributes).ok();
-        let mut overridden = matched.overridden().filter(|(other, _)| other.name() == policy.name());
-        report.by_override = overridden.next().map(|(_, until)| OverrideReport::new(until));
-        if report.by_override.is_none() {
+        if matched.overridden().any(|(other, _)| other.name() == policy.name()) {
+            report.by_override = self.applied_override(policy);
+        } else {
             self.add_lists(report, policy);
         }
         let enforced = matched.enforced().filter(|charge| charge.counter().quota().policy() == policy.name());
@@ -304,6 +305,11 @@ impl<'a> Request<'a, '_> {
                 in_flight: trial.in_flight(1).map(InFlightReport::from),
             })
             .collect();
+    }
+
+    /// Returns the override of the policy that decides.
+    fn applied_override(&self, policy: &Policy) -> Option<OverrideReport> {
+        self.overrides?.applied(policy, self.attributes, self.at).map(OverrideReport::from)
     }
 
     /// Adds where the file has the quotas, if not in the policy itself.
