@@ -439,7 +439,7 @@ pub enum AnswerSystem {
     /// GET /check?userId=, of the RLaaS Users Service; the attribute is `userId`
     Rlaas,
     /// GET /api/v1/rate_limit?user_id=&ip_address=&endpoint=&tier=, of the LeetDezine case study; the attributes are
-    /// `user`, `ip`, `endpoint` and `tier`
+    /// `user`, `ip`, `endpoint` and `tier`. On the admin listener, POST /api/v1/rules sets an override
     Leetdezine,
     /// GET /evaluate?key=&name=&scope=, with the decisions and the problem body of the Spring Boot Redis rate limiter
     /// starter; the attributes are `key`, `name` and `scope`

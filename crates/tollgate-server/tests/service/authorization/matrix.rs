@@ -3,14 +3,17 @@
 use std::net::SocketAddr;
 
 use super::{
-    ALICE, ALL_SCOPES, COUNT, Concerns, OPERATIONS, POLICIES, Principal, ask, assert_published, expected,
-    new_token,
+    ALICE, ALL_SCOPES, COUNT, Concerns, OPERATIONS, Operation, POLICIES, Principal, RULE_OPERATIONS,
+    RULED_POLICIES, ask, assert_published, expected, new_token,
 };
 use crate::support::Server;
 use crate::support::folder::Folder;
 
 /// What a client of a proxy sends, in the words of the proxy.
 const FORWARDED: &str = r#"{"attributes": {"header.x-name": "search", "header.x-key": "alice"}}"#;
+
+/// What a rule must not touch: it is for another tier.
+const RULED: &str = r#"{"attributes": {"endpoint": "/search", "user": "alice", "tier": "free"}}"#;
 
 /// Returns all principals, and the text of the file with the known ones.
 fn principals() -> (Vec<Principal>, String) {
@@ -60,31 +63,120 @@ fn principals() -> (Vec<Principal>, String) {
 struct Watched {
     server: Server,
     root: String,
+    /// Requests for used units.
+    used: Vec<(&'static str, String)>,
 }
 
 impl Watched {
+    fn start(
+        principals: &[Principal],
+        files: [&str; 3],
+        more: &[&str],
+        used: &[(&'static str, &str)],
+    ) -> Self {
+        let [policies, tokens, state] = files;
+        let flags = ["--state-dir", state, "--config", policies, "--tokens", tokens];
+        let server = Server::start(&[&flags[..], &["--metrics-listen", "127.0.0.1:0"], more].concat());
+        let root = principals.iter().find(|principal| principal.name == "root").expect("it is there");
+        let used = used.iter().map(|(path, body)| (*path, (*body).to_owned())).collect();
+        Self { server, root: root.shown[0].clone(), used }
+    }
+
     /// Returns the used units of the counters, and the number of reloads of the policy file with the version of the
     /// overrides.
     fn state(&self) -> (u64, Option<String>) {
-        let used = |body| {
-            let peek = ask(self.server.public, "POST", "/v1/peek", &["Host: x", &self.root], body).json();
+        let used = |(path, body): &(&str, String)| {
+            let peek = ask(self.server.public, "POST", path, &["Host: x", &self.root], body).json();
             peek["used"].as_u64().expect("a count")
         };
         let metrics = ask(self.metrics(), "GET", "/metrics", &["Host: x"], "").body;
         let metrics = String::from_utf8(metrics).expect("text");
         let is_read =
             |line: &&str| line.starts_with("tollgate_policies_reloads_total{outcome=\"unchanged\"}");
-        let get = COUNT.replace("\"policy\"", "\"operation\": \"get\", \"policy\"");
-        let count = ask(self.server.public, "POST", "/v1/count", &["Host: x", &self.root], &get).json();
-        let counted = count["used"].as_u64().expect("a count");
         let overrides = ask(self.server.admin, "GET", "/v1/overrides", &["Host: x", &self.root], "").json();
         let reloads = metrics.lines().find(is_read);
         let changes = reloads.map(|reloads| format!("{reloads} {}", overrides["overrides_version"]));
-        (used(ALICE) + used(FORWARDED) + counted, changes)
+        (self.used.iter().map(used).sum(), changes)
     }
 
     fn metrics(&self) -> SocketAddr {
         self.server.metrics.expect("it listens for metrics")
+    }
+
+    /// Lets every principal use every one of these operations on every listener. Returns the number of cells, and what is
+    /// wrong in them.
+    fn play(&self, principals: &[Principal], operations: &[Operation]) -> (usize, String) {
+        let listeners =
+            [("checks", self.server.public), ("admin", self.server.admin), ("metrics", self.metrics())];
+        let (mut cells, mut wrong) = (0, String::new());
+        let mut before = self.state();
+        for principal in principals {
+            for (listener, address) in listeners {
+                for operation in operations {
+                    cells += 1;
+                    let (faults, after) = self.cell(principal, operation, (listener, address), &before);
+                    wrong += &faults;
+                    before = after;
+                }
+            }
+        }
+        (cells, wrong)
+    }
+
+    /// Plays a cell. Returns what is wrong in it, and the state after it.
+    fn cell(
+        &self,
+        principal: &Principal,
+        operation: &Operation,
+        (listener, address): (&str, SocketAddr),
+        before: &(u64, Option<String>),
+    ) -> (String, (u64, Option<String>)) {
+        let mut wrong = String::new();
+        let cell = format!("{} {} {} on {listener}", principal.name, operation.method, operation.path);
+        // Any name will do where principals are asked, and for metrics.
+        let headers = ["Host: evil.example".to_owned()].into_iter().chain(principal.shown.clone());
+        let headers: Vec<String> = headers.collect();
+        let headers = headers.iter().map(String::as_str).chain(operation.headers.iter().copied());
+        let headers: Vec<&str> = headers.collect();
+        let reply = ask(address, operation.method, operation.path, &headers, operation.body);
+        let (status, inner) = expected(principal, operation, listener);
+        let mut note = |what: &str| wrong += &format!("{cell}: {what}\n");
+        let is_right = reply.status == status;
+        if !is_right {
+            note(&format!("{} in place of {status}", reply.status));
+        }
+        if is_right && operation.concerns == Concerns::SearchInBatch && status == 200 {
+            let body = reply.json();
+            let lists = ["decisions", "records", "counts"];
+            let entry =
+                &lists.map(|list| &body[list]).into_iter().find(|it| it.is_array()).expect("a list")[0];
+            let is_refused = entry["status"] == 403 && entry["allowed"].is_null();
+            if is_refused != (inner == 403) {
+                note(&format!("{entry} in place of {inner}"));
+            }
+        }
+        let challenge = reply.header("www-authenticate");
+        if challenge != (status == 401).then_some("Bearer") {
+            note(&format!("the challenge is {challenge:?}"));
+        }
+        let lacks_scope = status == 401
+            || status == 403 && !operation.scopes.iter().any(|it| principal.scopes.contains(it));
+        if is_right && lacks_scope && operation.method != "HEAD" {
+            let (body, needed) = (reply.json(), operation.scopes[0]);
+            let said = body["detail"].as_str().unwrap_or_default();
+            if body["scope"] != needed || !said.contains(&format!("`{needed}`")) {
+                note(&format!("the problem does not name `{needed}`: {body}"));
+            }
+        }
+        let after = self.state();
+        if inner != 200 && after != *before {
+            note(&format!("refused, and yet {before:?} became {after:?}"));
+        }
+        let takes = matches!(operation.scopes.first(), Some(&("check" | "count")));
+        if inner == 200 && takes && after.0 != before.0 + 1 {
+            note(&format!("allowed, and yet {before:?} became {after:?}"));
+        }
+        (wrong, after)
     }
 }
 
@@ -94,80 +186,18 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
     let folder = Folder::new();
     let (principals, file) = principals();
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("tokens.jsonl", &file));
-    let state = folder.path("state");
-    let server = Server::start(&[
-        "--state-dir",
-        &state,
-        "--config",
-        &policies,
-        "--tokens",
-        &tokens,
-        "--metrics-listen",
-        "127.0.0.1:0",
-        "--answers",
-        "spring-starter",
-        "--caller-quotas",
-    ]);
-    let root = principals.iter().find(|principal| principal.name == "root").expect("it is there");
-    let watched = Watched { server, root: root.shown[0].clone() };
-    let listeners =
-        [("checks", watched.server.public), ("admin", watched.server.admin), ("metrics", watched.metrics())];
-    let (mut cells, mut wrong) = (0, String::new());
-    let mut before = watched.state();
-    for principal in &principals {
-        for (listener, address) in listeners {
-            for operation in &OPERATIONS {
-                cells += 1;
-                let cell =
-                    format!("{} {} {} on {listener}", principal.name, operation.method, operation.path);
-                // Any name will do where principals are asked, and for metrics.
-                let headers = ["Host: evil.example".to_owned()].into_iter().chain(principal.shown.clone());
-                let headers: Vec<String> = headers.collect();
-                let headers = headers.iter().map(String::as_str).chain(operation.headers.iter().copied());
-                let headers: Vec<&str> = headers.collect();
-                let reply = ask(address, operation.method, operation.path, &headers, operation.body);
-                let (status, inner) = expected(principal, operation, listener);
-                let mut note = |what: &str| wrong += &format!("{cell}: {what}\n");
-                let is_right = reply.status == status;
-                if !is_right {
-                    note(&format!("{} in place of {status}", reply.status));
-                }
-                if is_right && operation.concerns == Concerns::SearchInBatch && status == 200 {
-                    let body = reply.json();
-                    let lists = ["decisions", "records", "counts"];
-                    let entry =
-                        &lists.map(|list| &body[list]).into_iter().find(|it| it.is_array()).expect("a list")
-                            [0];
-                    let is_refused = entry["status"] == 403 && entry["allowed"].is_null();
-                    if is_refused != (inner == 403) {
-                        note(&format!("{entry} in place of {inner}"));
-                    }
-                }
-                let challenge = reply.header("www-authenticate");
-                if challenge != (status == 401).then_some("Bearer") {
-                    note(&format!("the challenge is {challenge:?}"));
-                }
-                let lacks_scope = status == 401
-                    || status == 403 && !operation.scopes.iter().any(|it| principal.scopes.contains(it));
-                if is_right && lacks_scope && operation.method != "HEAD" {
-                    let (body, needed) = (reply.json(), operation.scopes[0]);
-                    let said = body["detail"].as_str().unwrap_or_default();
-                    if body["scope"] != needed || !said.contains(&format!("`{needed}`")) {
-                        note(&format!("the problem does not name `{needed}`: {body}"));
-                    }
-                }
-                let after = watched.state();
-                if inner != 200 && after != before {
-                    note(&format!("refused, and yet {before:?} became {after:?}"));
-                }
-                let takes = matches!(operation.scopes.first(), Some(&("check" | "count")));
-                if inner == 200 && takes && after.0 != before.0 + 1 {
-                    note(&format!("allowed, and yet {before:?} became {after:?}"));
-                }
-                before = after;
-            }
-        }
-    }
+    let ruled = folder.write("ruled.yaml", RULED_POLICIES);
+    let [state, ruled_state] = ["state", "ruled-state"].map(|name| folder.path(name));
+    let get = COUNT.replace("\"policy\"", "\"operation\": \"get\", \"policy\"");
+    let used = [("/v1/peek", ALICE), ("/v1/peek", FORWARDED), ("/v1/count", &get)];
+    let more = ["--answers", "spring-starter", "--caller-quotas"];
+    let watched = Watched::start(&principals, [&policies, &tokens, &state], &more, &used);
+    let (cells, wrong) = watched.play(&principals, &OPERATIONS);
+    // A service has the operations of one such system.
+    let (files, more) = ([&*ruled, &tokens, &ruled_state], ["--answers", "leetdezine"]);
+    let watched = Watched::start(&principals, files, &more, &[("/v1/peek", RULED)]);
+    let (more_cells, more_wrong) = watched.play(&principals, &RULE_OPERATIONS);
+    let (cells, wrong) = (cells + more_cells, wrong + &more_wrong);
     assert!(wrong.is_empty(), "of {cells} cells:\n{wrong}");
     assert_published(cells, "cells checked against");
 }

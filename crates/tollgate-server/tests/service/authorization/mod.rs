@@ -49,6 +49,13 @@ fn ask(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &s
     reply.expect("an answer comes")
 }
 
+/// The policies behind the rules of LeetDezine's study.
+const RULED_POLICIES: &str = "
+policies:
+  - { name: search, match: { endpoint: /search }, key: [user], quotas: [1000000/1d@first_hit] }
+  - { name: login, match: { endpoint: /login }, key: [user], quotas: [1000000/1d@first_hit] }
+";
+
 /// The data that a cell of the matrix concerns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Concerns {
@@ -60,6 +67,8 @@ enum Concerns {
     SearchInBatch,
     /// All policies.
     All,
+    /// The overrides of the policy that fits, which is `search`.
+    FittingPolicy,
     /// No counter, because the request is invalid.
     Nonsense,
 }
@@ -119,6 +128,9 @@ const OVERRIDE: &str =
 const OVERRIDDEN: &str = r#"{"policy": "search", "attributes": {"key": "alice"}}"#;
 
 const OVERRIDES: &[&str] = &["overrides"];
+
+const RULE: &str =
+    r#"{"endpoint": "/search", "dimension": "per_user", "limit": 9, "window_seconds": 60, "tier": "gold"}"#;
 
 const QUERY: &str = "/v1/check?name=search&key=alice";
 
@@ -192,6 +204,10 @@ const OPERATIONS: [Operation; 42] = {
     ]
 };
 
+/// With `--answers leetdezine`.
+const RULE_OPERATIONS: [Operation; 1] =
+    [operation("POST", "/api/v1/rules", RULE, ADMIN, OVERRIDES, Concerns::FittingPolicy)];
+
 /// The caller in a cell of the matrix.
 struct Principal {
     name: &'static str,
@@ -225,6 +241,8 @@ fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u1
         (Concerns::All, Some(_)) => alone(403),
         (Concerns::Search, Some("login")) => alone(403),
         (Concerns::SearchInBatch, Some("login")) => (200, 403),
+        // It does not learn that there is such a policy.
+        (Concerns::FittingPolicy, Some("login")) => alone(409),
         (Concerns::Nonsense, _) => alone(400),
         _ => alone(200),
     }
