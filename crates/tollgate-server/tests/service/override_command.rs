@@ -239,7 +239,7 @@ fn all_pages_of_a_list_are_one_table_or_a_line_of_json_each() {
 
     let (requests, (status, said, _)) = answered_by(&answers, &["list", "--all"]);
     let asked: Vec<&str> = requests.iter().filter_map(|request| request.split(' ').nth(1)).collect();
-    let path = |after: &str| format!("/v1/overrides?{after}limit=100");
+    let path = |after: &str| format!("/v1/overrides?{after}limit=1000");
     assert_eq!(asked, [path(""), path("after=search%3Aa%3Db&"), path("after=search%3Ab%3Dc&")]);
     assert_eq!(status, Some(0));
     assert_eq!((said.lines().count(), said.matches("search:=").count()), (4, 2), "{said}");

@@ -13,8 +13,11 @@ use super::request::OverrideRequest;
 use super::shown::{in_json, read, warn_of_stale_answer};
 use crate::args::ListOverridesArgs;
 
-/// Overrides in a page.
+/// Overrides in the page that is listed.
 const PAGE: &str = "100";
+
+/// The most that a page may have, where all pages are listed.
+const LARGEST_PAGE: &str = "1000";
 
 /// The printed part of a page.
 #[derive(Deserialize)]
@@ -62,7 +65,7 @@ async fn page(
         ("policy", args.policy.as_deref()),
         ("label", args.label.as_deref()),
         ("after", after),
-        ("limit", Some(PAGE)),
+        ("limit", Some(if args.all { LARGEST_PAGE } else { PAGE })),
     ]);
     let (status, body) = request.send(&args.service).await?;
     let page = read(&args.service, status, &body)?;
