@@ -7,7 +7,7 @@ use crate::support::Server;
 use crate::support::folder::Folder;
 
 /// The requests of each operation.
-const REQUESTS: [(&str, &str, &str); 4] = [
+pub(super) const REQUESTS: [(&str, &str, &str); 4] = [
     ("PUT", "/v1/overrides", r#"{"policy": "search", "attributes": {"user": "alice"}, "quotas": "denied"}"#),
     ("POST", "/v1/overrides/get", r#"{"policy": "search", "attributes": {"user": "alice"}}"#),
     ("POST", "/v1/overrides/delete", r#"{"policy": "search", "attributes": {"user": "alice"}}"#),

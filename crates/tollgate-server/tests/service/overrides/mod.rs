@@ -6,6 +6,8 @@ mod access;
 mod conditions;
 mod denials;
 mod fields;
+mod flags;
+mod journal;
 mod lists;
 mod secrets;
 mod versions;
@@ -111,13 +113,17 @@ fn new_token(name: &str, more: &[&str]) -> (String, String) {
 }
 
 fn ask(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
+    Connection::open(address).ask(&request(method, path, headers, body))
+}
+
+fn request(method: &str, path: &str, headers: &[&str], body: &str) -> Vec<u8> {
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let length = body.len();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{kind}{headers}Content-Length: {length}\r\n\r\n"
     );
-    Connection::open(address).ask((head + body).as_bytes())
+    (head + body).into()
 }
 
 /// An override of one user's searches.
