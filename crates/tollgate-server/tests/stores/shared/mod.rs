@@ -8,7 +8,7 @@
 mod counts;
 mod holds;
 mod outages;
-mod override_changes;
+mod overrides;
 mod own_counts;
 mod settings;
 
