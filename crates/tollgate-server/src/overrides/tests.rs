@@ -1,12 +1,15 @@
 //! Keepers, with a file and with a real store.
 
+mod follower;
+
+use std::net::SocketAddr;
 use std::path::Path;
 
 use futures_util::future::join_all;
 use tempfile::TempDir;
 use tollgate::{Clock as _, ManualClock, MemoryStore, Quota, SystemClock};
 use tollgate_policy::{
-    Identity, InertReason, OverrideLimits, OverrideRecord, OverrideState, OverridesVersion, Policies, Policy,
+    Identity, OverrideFit, OverrideLimits, OverrideRecord, OverrideState, OverridesVersion, Policies, Policy,
 };
 use tollgate_redis::{KeyIdentity, RecordEnd, RedisStore};
 use tollgate_testkit::servers::{Server, Software};
@@ -32,12 +35,21 @@ impl Drop for Kept {
 
 impl Kept {
     fn start(place: OverridesPlace, max: u32, test_clock: Option<ManualClock>) -> Self {
+        Self::fitting(Arc::new(StoreFit::of_memory()), place, max, test_clock)
+    }
+
+    /// With what says which limits the store can count.
+    fn fitting(
+        fit: Arc<dyn OverrideFit>,
+        place: OverridesPlace,
+        max: u32,
+        test_clock: Option<ManualClock>,
+    ) -> Self {
         let policy = |name| {
             let policy = Policy::builder(name).key(Identity::Attribute("user".into()));
             policy.quota(Quota::per_minute(5)).build().unwrap()
         };
         let policies = Policies::of([policy("search"), policy("upload")]).unwrap();
-        let fit = Arc::new(StoreFit::of_memory());
         let setup = OverridesSetup::new(place, max, KeyIdentity::Digest, fit, test_clock);
         let limiter = PolicyLimiter::new(ServedStore::Memory(MemoryStore::new()), policies, "test");
         let limiter = Arc::new(limiter.with_overrides(setup.empty_set()));
@@ -53,9 +65,7 @@ impl Kept {
     }
 
     fn in_store(server: &Server, max: u32) -> Self {
-        let url = format!("redis://{}", server.address()).parse().unwrap();
-        let store = RedisStore::builder(url).build().unwrap();
-        Self::start(OverridesPlace::Shared(store.records("overrides")), max, None)
+        Self::start(stored_at(server.address()), max, None)
     }
 
     /// All live overrides, without the times of their changes, which two keepers never share.
@@ -75,6 +85,11 @@ impl Kept {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     }
+}
+
+fn stored_at(address: SocketAddr) -> OverridesPlace {
+    let store = RedisStore::builder(format!("redis://{address}").parse().unwrap()).build().unwrap();
+    OverridesPlace::Shared(store.records("overrides"))
 }
 
 fn without_time(record: OverrideRecord) -> OverrideRecord {
@@ -237,52 +252,4 @@ async fn overrides_of_a_file_that_have_ended_are_deleted_after_a_while() {
         (states(), last.version.number),
         (vec![OverrideState::Ended, OverrideState::Active, OverrideState::Active], 7)
     );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_follows_others_and_says_when_it_cannot() {
-    let server = Server::start(Software::Redis);
-    let (one, other) = (Kept::in_store(&server, 100), Kept::in_store(&server, 100));
-    one.overrides.first_read().await;
-    other.overrides.first_read().await;
-    assert!(!other.overrides.status().is_stale);
-    for number in 0..30 {
-        let id = format!("search:tenant=t{number}");
-        one.overrides
-            .set(set_of(&id, OverrideLimits::Unlimited, RecordEnd::Never), RecordMatch::Absent)
-            .await
-            .unwrap();
-    }
-    other.until("it follows", |other| other.version() == one.version()).await;
-    assert_eq!(one.records(), other.records());
-
-    server.pause();
-    other.until("it is stale", |other| other.overrides.status().is_stale).await;
-    let status = other.overrides.status();
-    assert!(
-        status.age.is_some_and(|age| age.as_secs() >= 1) && status.version == one.version(),
-        "{status:?}"
-    );
-    server.resume();
-    other.until("it is read again", |other| !other.overrides.status().is_stale).await;
-
-    let loads = other.overrides.figures().unwrap().loads;
-    let _: () = server.command(["FLUSHALL"]);
-    other.until("it has no overrides", |other| other.version().is_none() && other.records().is_empty()).await;
-    assert!(other.overrides.figures().unwrap().loads > loads);
-    one.until("nor has the other", |one| one.version().is_none()).await;
-    let set = set_of("search:tenant=new", OverrideLimits::Unlimited, RecordEnd::Never);
-    let made = one.overrides.set(set, RecordMatch::Absent).await.unwrap();
-    assert_eq!(made.version.number, 1);
-    other.until("it follows again", |other| other.version() == Some(made.version)).await;
-
-    // A text of a later version is inert, and one that nobody could have written is left out.
-    let key = server.command::<Vec<String>>(["KEYS", "*records*"]);
-    let text = r#"9 - {"key":"user","limits":"doubled","at":5}"#;
-    let _: () = server.command(["HSET", &key[0], "search:tenant=new", text]);
-    let late = Kept::in_store(&server, 100);
-    late.overrides.first_read().await;
-    let live = late.limiter.live();
-    let state = live.overrides().after(None, None).next().map(|entry| entry.state());
-    assert!(matches!(state, Some(OverrideState::Inert(InertReason::Unreadable(_)))), "{state:?}");
 }
