@@ -8,8 +8,6 @@
 //! Whoever keeps them, a change is live in this process before it is answered. Decisions read the set of overrides that
 //! is live in the limiter, and nothing here.
 
-#![allow(dead_code, reason = "HTTP will change overrides")]
-
 mod change;
 mod counts;
 mod journal;
