@@ -190,7 +190,7 @@ impl Edge {
         match error {
             OverridesError::Mismatch { current, version } => {
                 let current = current.and_then(|record| self.standing(*record));
-                refused::mismatch(CurrentOverride { current, version }, matching != RecordMatch::Any)
+                refused::mismatch(CurrentOverride { current, version }, matching)
             }
             error => refused::change(error),
         }

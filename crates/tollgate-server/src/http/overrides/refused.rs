@@ -1,6 +1,7 @@
 //! Why a request about overrides is refused.
 
 use tollgate_policy::{InertReason, OverrideTargetError};
+use tollgate_redis::RecordMatch;
 use tollgate_wire::body::TimeText;
 
 use crate::answer::override_refusal::{CurrentOverride, OverrideRefusal};
@@ -10,10 +11,7 @@ use crate::overrides::OverridesError;
 
 /// There is no override for these requests.
 pub(super) fn not_there() -> Rejection {
-    Rejection::override_refused(
-        OverrideRefusal::NoOverride,
-        "there is no such override, so nothing was changed",
-    )
+    Rejection::override_refused(OverrideRefusal::NoOverride, "there is no such override")
 }
 
 /// The policy exempts or denies what it matches.
@@ -49,11 +47,12 @@ pub(super) fn target(error: OverrideTargetError) -> Rejection {
     }
 }
 
-/// The override is another one than its caller has seen.
-pub(super) fn mismatch(current: CurrentOverride, is_conditional: bool) -> Rejection {
-    let detail = match (&current.current, is_conditional) {
-        (None, false) => return not_there(),
-        (None, true) => "there is no such override, so nothing was changed",
+/// The override is not as the condition of a change requires.
+pub(super) fn mismatch(current: CurrentOverride, matching: RecordMatch) -> Rejection {
+    let detail = match (&current.current, matching) {
+        (None, RecordMatch::Any) => return not_there(),
+        (None, _) => "there is no such override any more, so nothing was changed",
+        (Some(_), RecordMatch::Absent) => "there is an override already; nothing was changed",
         (Some(_), _) => {
             "there is another override than the one that the condition names; nothing was changed"
         }

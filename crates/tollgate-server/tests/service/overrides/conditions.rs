@@ -19,6 +19,7 @@ fn a_change_is_made_only_to_the_version_that_its_caller_has_seen() {
     let taken = put(&service, &["If-None-Match: *"], &json!(["7/1h"]));
     taken.assert_problem(412, None);
     let problem = taken.json();
+    assert_eq!(problem["detail"], "there is an override already; nothing was changed");
     assert_eq!(
         (&problem["reason"], &problem["current"]["quotas"]),
         (&json!("precondition_failed"), &json!(["6/1h"]))
@@ -34,6 +35,8 @@ fn a_change_is_made_only_to_the_version_that_its_caller_has_seen() {
     // Its caller has not seen the answer, and asks again.
     let repeated = put(&service, &[&seen], &json!(["8/1h"]));
     repeated.assert_problem(412, None);
+    let detail = "there is another override than the one that the condition names; nothing was changed";
+    assert_eq!(repeated.json()["detail"], detail);
     assert_eq!(repeated.json()["current"]["version"], second.json()["version"]);
     assert_eq!(service.search("alice").json()["limit"], 8);
 
@@ -46,6 +49,7 @@ fn a_change_is_made_only_to_the_version_that_its_caller_has_seen() {
     let gone = service.admin("POST", "/v1/overrides/delete", &[&now], &body);
     gone.assert_problem(412, None);
     assert!(gone.json().get("current").is_none());
+    assert_eq!(gone.json()["detail"], "there is no such override any more, so nothing was changed");
     put(&service, &[&now], &json!(["9/1h"])).assert_problem(412, None);
     assert_eq!(service.search("alice").json()["limit"], 5);
 }
