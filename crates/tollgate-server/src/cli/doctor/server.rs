@@ -135,8 +135,8 @@ fn persistence(info: &Info) -> Finding {
     }
     Finding::warn(
         "persistence",
-        "a restart loses the counts since the last snapshot, or all counts",
-        "set appendonly yes, or accept that limits start over after a restart",
+        "a restart loses the counts and overrides since the last snapshot, or all of them",
+        "set appendonly yes, or accept that limits start over after a restart, and that overrides have to be set again",
     )
 }
 
