@@ -99,6 +99,13 @@ impl PolicyOverrides {
         self.keys.len() + self.attributes.iter().map(AttributeRows::len).sum::<usize>()
     }
 
+    /// Returns why some of them apply to nothing; `None` if all may apply.
+    pub(super) fn inert(&self) -> Option<InertReason> {
+        let refused = || self.attributes.iter().find_map(|rows| rows.refusal.clone()).map(InertReason::from);
+        let ruled = || self.table.live().iter().find_map(|terms| terms.ruling.clone().err());
+        ruled().or_else(refused)
+    }
+
     /// Fails if this record would be inert.
     pub(super) fn expect_fit(
         &self,

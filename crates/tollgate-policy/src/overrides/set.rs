@@ -241,6 +241,12 @@ impl OverrideSet {
         })
     }
 
+    /// Returns the policies of which overrides are [inert](super::OverrideState::Inert), each with the reason of one of
+    /// them.
+    pub fn inert(&self) -> impl Iterator<Item = (&str, InertReason)> {
+        self.parts.iter().filter_map(|PartRow { name, part }| Some((&**name, part.inert()?)))
+    }
+
     /// Returns how many overrides there are.
     #[must_use]
     pub const fn len(&self) -> usize {

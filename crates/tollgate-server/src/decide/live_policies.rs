@@ -9,6 +9,7 @@ use tollgate_policy::{Change, Config, Generation, PolicyLimiter, PolicySet};
 use crate::live::record::Changes;
 use crate::live::target::LiveTarget;
 use crate::observe::stopwatch::Stopwatch;
+use crate::overrides::warn_of_inert;
 use crate::store::ServedStore;
 
 /// The policies of a limiter.
@@ -34,7 +35,8 @@ impl LiveTarget for LivePolicies {
         let policies = config.into_policies();
         // Before they are live, so that nobody waits for it.
         let _ = policies.generation();
-        self.limiter.replace(policies, source);
+        let after = self.limiter.replace(policies, source);
+        warn_of_inert(Some(before.overrides()), after.overrides());
         free_here(before);
         Some(changes)
     }

@@ -10,6 +10,7 @@
 
 mod change;
 mod counts;
+mod inert_log;
 mod journal;
 mod journal_keeper;
 mod reading;
@@ -29,6 +30,7 @@ use tollgate_redis::RecordMatch;
 pub(crate) use self::change::{OverrideChange, OverridesError, SetOverride};
 use self::change::{WantedChange, WantedKind};
 use self::counts::ChangeCounts;
+pub(crate) use self::inert_log::warn_of_inert;
 pub use self::journal::{JournalDamage, JournalError, StateFolderError};
 pub(crate) use self::journal::{OnDamage, OpenJournal};
 use self::journal_keeper::JournalKeeper;
@@ -142,6 +144,13 @@ impl Overrides {
     pub(crate) async fn first_read(&self) {
         if let Keeper::Shared(keeper) = &self.keeper {
             keeper.first_read().await;
+        }
+    }
+
+    /// Logs those that apply to nothing under the policies of the start.
+    pub(crate) fn warn_of_inert(&self) {
+        if let Some(limiter) = &self.limiter {
+            warn_of_inert(None, limiter.live().overrides());
         }
     }
 

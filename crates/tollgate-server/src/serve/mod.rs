@@ -167,6 +167,7 @@ async fn run(
     let ready = async {
         warm_up.await;
         overrides.first_read().await;
+        overrides.warn_of_inert();
     };
     tokio::select! {
         biased;

@@ -77,6 +77,16 @@ fn an_override_without_its_policy_is_listed_and_can_be_deleted() {
     let got = service.get(&json!({ "id": id })).json();
     assert_eq!((&got["state"], &got["key"]), (&json!("inert"), &json!("user")));
     assert!(got["reason"].as_str().is_some_and(|reason| reason.contains("has another key")), "{got}");
+    assert_eq!(service.admin("POST", "/v1/policies/reload", &[], "{}").status, 200);
     assert_eq!(service.delete(&json!({ "id": id })).status, 200);
     assert_eq!(service.list("")["overrides"], json!([]));
+    // Nobody looks at the list after a reload that takes a denial back, so the log tells of it once.
+    service.server.signal("TERM");
+    let (_, log) = service.server.wait();
+    let told: Vec<&str> =
+        log.lines().filter(|line| line.contains("overrides of this policy do not apply")).collect();
+    assert!(
+        matches!(*told, [first, second] if first.contains("there is no policy") && second.contains("another key")),
+        "{log}"
+    );
 }
