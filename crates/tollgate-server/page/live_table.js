@@ -95,7 +95,7 @@ export function liveTable(caption, columns, key, first) {
 const bodyCell = (at, kind, ...parts) => el(at ? "td" : "th", { scope: !at && "row", class: kind }, parts);
 
 const frame = (caption, heads, body) =>
-  el("div.scroll", el("table", el("caption.hidden", caption), el("thead", el("tr", heads)), body));
+  el("div.scroll", { tabindex: 0, role: "region", "aria-label": caption }, el("table", el("caption.hidden", caption), el("thead", el("tr", heads)), body));
 
 /** A table that is written once; a head with `<` in front is of texts. */
 export function plainTable(caption, heads, rows) {

@@ -24,7 +24,7 @@ const OLD = 3500;
 
 /** @returns {any} */
 const at = (selector) => document.querySelector(selector);
-const content = at("main");
+const content = at("#content");
 const links = PLACES.map(([view, name]) => ({ view, node: el("a", { href: link(view ? [view] : []) }, name) }));
 const who = el("p.who");
 const state = el("span");
@@ -39,8 +39,8 @@ let shown = "";
 function frame() {
   fill(at("header"), el("a.brand", { href: link([]) }, el("img", { src: "icon.svg", alt: "", width: 20, height: 20 }), "Tollgate"),
     el("nav.places", { "aria-label": "Views" }, el("ul", links.map(({ node }) => el("li", node)))), el("div.now", who, pulse, pauser));
-  fill(at(".notices"), warning.node);
-  fill(at("footer"), el("p", "These figures are of this process alone; metrics are of all."), el("p", el("a", { href: link(["about"]) }, "About and licences")));
+  content.before(warning.node);
+  fill(at("footer"), el("p", "These figures are of this process alone; metrics are of all."), el("p", el("a", { href: link(["about"]) }, "About")));
   at(".skip").addEventListener("click", (event) => {
     event.preventDefault();
     content.focus();

@@ -37,7 +37,8 @@ function parts({ status, problem, words }, wait) {
 
 export function notices() {
   const [node, wait] = [el("div"), el("span")];
-  const notice = ([title, ...more]) => el("div.notice", { role: "alert" }, el("p", el("strong", title), " ", more));
+  const notice = ([title, ...more]) =>
+    [!known.live && el("h1.hidden", "Tollgate"), el("div.notice", { role: "alert" }, el("p", el("strong", title), " ", more))];
   return {
     node,
     update() {

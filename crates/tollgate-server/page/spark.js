@@ -71,4 +71,4 @@ export const sign = (level) =>
 
 /** An entry of a legend: a line or an area, and its name. @param {string[]} entry */
 export const legend = ([kind, words]) => el("li", svg(`svg.key-sign.${kind}`, { viewBox: "0 0 16 10", ...MUTE },
-  svg("path", { d: kind === "admitted" || kind === "denied" ? "M0 0h16v10H0z" : "M0 5h16" })), words);
+  svg("path", { d: kind.startsWith("area") ? "M0 0h16v10H0z" : "M0 5h16" })), words);

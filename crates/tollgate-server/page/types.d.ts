@@ -225,18 +225,3 @@ interface Change {
   twice?: string;
   run(): Promise<{ says: string; heads: string[]; rows: unknown[][] }>;
 }
-// The part of uPlot that the page uses; `vendor/uplot/uplot.js` defines it before the modules run.
-declare class uPlot {
-  constructor(options: object, data: (number | null)[][], place: Element);
-  static paths: { stepped(options: { align: 1 | -1 }): unknown };
-  ctx: CanvasRenderingContext2D;
-  bbox: { left: number; top: number; width: number; height: number };
-  cursor: { idx?: number | null };
-  select: { width: number };
-  setData(data: (number | null)[][], resetScales?: boolean): void;
-  setSize(size: { width: number; height: number }): void;
-  setCursor(place: { left: number; top: number }): void;
-  valToPos(value: number, scale: string, canvas?: boolean): number;
-  redraw(): void;
-  destroy(): void;
-}

@@ -106,7 +106,6 @@ export function overview({ values }) {
       list();
       feed.read(live.process.started).then((isNew) => isNew && chart.update(feed));
     },
-    leave: chart.leave,
   };
 }
 

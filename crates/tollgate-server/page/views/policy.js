@@ -59,9 +59,6 @@ export function policy({ names: [name = ""], values }) {
       who.update(live);
       read();
     },
-    leave() {
-      chart.leave();
-      who.leave();
-    },
+    leave: who.leave,
   };
 }

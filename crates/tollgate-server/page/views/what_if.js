@@ -29,7 +29,7 @@ function result({ curve, quota, keys, requests, span_seconds: span, sampled, exa
   move();
   const rows = curve.map((point) => [other(point.limit), count(point.refused_requests), share(point.share_requests), count(point.refused_keys), share(point.share_keys)]);
   return [basis, sentence, el("figure.curve-figure",
-    el("ul.legend", [["curve-requests", "requests denied"], ["curve-keys", "clients denied at least once"]].map(legend)),
+    el("ul.legend", [["line.curve-requests", "requests denied"], ["line.curve-keys", "clients denied at least once"]].map(legend)),
     el("div.curve-place", picture.node), el("div.curve-slider", slider, el("div.curve-limits", picture.ends))), line,
   el("details", el("summary", "As a table"), plainTable("Denied at each limit", ["<quota", "requests denied", "share", "clients denied", "share"], rows)),
   kinds.length > 0 && [el("h3", "The same limit in other kinds"), plainTable("Kinds", ["<quota", "requests denied", "clients denied"],
