@@ -39,7 +39,12 @@ export async function ask(path, { body, method = body ? "POST" : "GET", etag = "
   let status = 0;
   try {
     const answer = await fetch(`../v1/${path}`, {
-      method, headers, body: JSON.stringify(body), cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE),
+      method,
+      headers,
+      body: JSON.stringify(body),
+      cache: "no-store",
+      credentials: "omit",
+      signal: AbortSignal.timeout(PATIENCE),
     });
     status = answer.status;
     if (status === 304) return { etag, body: null };
@@ -53,4 +58,5 @@ export async function ask(path, { body, method = body ? "POST" : "GET", etag = "
 }
 
 /** An address with its query. */
-export const query = (path, values) => `${path}?${new URLSearchParams(Object.entries(values).filter(([, value]) => value))}`;
+export const query = (path, values) =>
+  `${path}?${new URLSearchParams(Object.entries(values).filter(([, value]) => value))}`;

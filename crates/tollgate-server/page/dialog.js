@@ -15,8 +15,16 @@ export function confirmChange({ title, button: name, says, fields = [], twice, r
   const failed = el("p.problem", { role: "alert" });
   const go = el("button.danger", name);
   const close = () => dialog.close();
-  const form = el("form", { input: tell, submit }, el("h2", { id: "dialog-title" }, title), fields, words,
-    twice && el("label.check", sure, " ", twice), failed, el("div.fields.end", button("Cancel", close, "plain"), go));
+  const form = el(
+    "form",
+    { input: tell, submit },
+    el("h2", { id: "dialog-title" }, title),
+    fields,
+    words,
+    twice && el("label.check", sure, " ", twice),
+    failed,
+    el("div.fields.end", button("Cancel", close, "plain"), go),
+  );
   const dialog = el("dialog", { "aria-labelledby": "dialog-title" }, form);
   let isDone = false;
 
@@ -33,8 +41,13 @@ export function confirmChange({ title, button: name, says, fields = [], twice, r
       const { says, heads, rows } = await run();
       isDone = true;
       const end = button("Close", close, "primary");
-      fill(form, el("h2", { id: "dialog-title" }, "Done"), el("p", { role: "status" }, says),
-        rows.length > 0 && plainTable("Before and after", heads, rows), el("div.fields.end", end));
+      fill(
+        form,
+        el("h2", { id: "dialog-title" }, "Done"),
+        el("p", { role: "status" }, says),
+        rows.length > 0 && plainTable("Before and after", heads, rows),
+        el("div.fields.end", end),
+      );
       end.focus();
     } catch (error) {
       const changed = error.problem?.changed?.map(({ policy, quota }) => `${policy} ${quota}`).join(", ");
@@ -53,17 +66,29 @@ export function confirmChange({ title, button: name, says, fields = [], twice, r
 }
 
 /** A field, which has an id, with its label and a hint. */
-export const field = (label, control, hint) => el("div.field", el("label", { for: control.id }, label), control, hint && el("p.soft.small", hint));
+export const field = (label, control, hint) =>
+  el("div.field", el("label", { for: control.id }, label), control, hint && el("p.soft.small", hint));
 
 /** A choice of one of several, as `[value, name]`. */
-export const select = (id, choices, more) => el("select", { id, ...more }, choices.map(([value, name]) => el("option", { value }, name)));
+export const select = (id, choices, more) =>
+  el(
+    "select",
+    { id, ...more },
+    choices.map(([value, name]) => el("option", { value }, name)),
+  );
 
 /** Buttons of which one is pressed, as `[value, name]`. */
 export function choice(label, choices, first, chosen) {
-  const buttons = choices.map(([value, name]) => button(name, () => {
-    buttons.forEach((other, at) => other.setAttribute("aria-pressed", choices[at][0] === value));
-    chosen(value);
-  }, "plain"));
+  const buttons = choices.map(([value, name]) =>
+    button(
+      name,
+      () => {
+        buttons.forEach((other, at) => other.setAttribute("aria-pressed", choices[at][0] === value));
+        chosen(value);
+      },
+      "plain",
+    ),
+  );
   buttons.forEach((node, at) => node.setAttribute("aria-pressed", choices[at][0] === first));
   return el("div.choice", { role: "group", "aria-label": label }, buttons);
 }

@@ -23,7 +23,12 @@ export function put(node, ...parts) {
   for (const part of parts.flat(9)) {
     if (part instanceof Node) node.append(part);
     else if (part && typeof part === "object") dress(node, part);
-    else if (part || part === 0) node.append(...String(part).split("`").map((text, at) => (at % 2 ? el("code", text) : text)));
+    else if (part || part === 0)
+      node.append(
+        ...String(part)
+          .split("`")
+          .map((text, at) => (at % 2 ? el("code", text) : text)),
+      );
   }
   return node;
 }
@@ -69,7 +74,10 @@ export const input = (id, more) => el("input", { id, autocomplete: "off", spellc
 export function copyButton(text, label = "Copy") {
   const node = button(label, async () => {
     // Browsers have a clipboard only on https and on localhost.
-    const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    const copied = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    );
     write(node, copied ? "Copied" : "Select it to copy");
     setTimeout(() => write(node, label), 2000);
   });
@@ -81,7 +89,12 @@ export const command = (text) => el("div.command", el("pre", { tabindex: 0 }, el
 
 /** Tells people without data what to do. */
 export const empty = (title, ...parts) =>
-  el("div.empty", el("p", el("strong", title)), parts.map((part) => (typeof part === "string" ? el("p", part) : part)));
+  el(
+    "div.empty",
+    el("p", el("strong", title)),
+    parts.map((part) => (typeof part === "string" ? el("p", part) : part)),
+  );
 
 /** Facts with their names. */
-export const facts = (list) => list.filter(Boolean).map(([head, ...value]) => el("div", el("dt", head), el("dd", value)));
+export const facts = (list) =>
+  list.filter(Boolean).map(([head, ...value]) => el("div", el("dt", head), el("dd", value)));

@@ -33,9 +33,20 @@ export const millis = (value) => (value === undefined ? "–" : `${value.toFixed
 export function length(ms) {
   if (ms > 0 && ms < 1000) return `${Math.round(ms)} ms`;
   const s = Math.max(0, Math.floor(ms / 1000));
-  const parts = [[s / 86400, "d"], [(s / 3600) % 24, "h"], [(s / 60) % 60, "min"], [s % 60, "s"]].map(([size, unit]) => [Math.floor(+size), unit]);
+  const parts = [
+    [s / 86400, "d"],
+    [(s / 3600) % 24, "h"],
+    [(s / 60) % 60, "min"],
+    [s % 60, "s"],
+  ].map(([size, unit]) => [Math.floor(+size), unit]);
   const first = parts.findIndex(([size]) => size);
-  return first < 0 ? "0 s" : parts.slice(first, first + 2).filter(([size]) => size).map((part) => part.join(" ")).join(" ");
+  return first < 0
+    ? "0 s"
+    : parts
+        .slice(first, first + 2)
+        .filter(([size]) => size)
+        .map((part) => part.join(" "))
+        .join(" ");
 }
 
 /** The span of the sums, in words. */
@@ -60,7 +71,12 @@ const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202
 function clean(text, most) {
   const letters = [...text];
   const more = letters.length > most ? `… (${count(letters.length)} characters)` : "";
-  return letters.slice(0, most).join("").replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`) + more;
+  return (
+    letters
+      .slice(0, most)
+      .join("")
+      .replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`) + more
+  );
 }
 
 /** A text that clients chose, as it is. */

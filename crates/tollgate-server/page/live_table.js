@@ -19,8 +19,13 @@ const STILL = 10_000;
 export function liveTable(caption, columns, key, first) {
   const { values } = route();
   const state = { sort: values.get("sort") || first, up: values.has("up"), page: Number(values.get("page")) || 1 };
-  const heads = columns.map(({ name, head, kind, order }) => el("th", { scope: "col", class: kind },
-    order ? el("button", { type: "button", click: () => sortBy(name) }, head) : head));
+  const heads = columns.map(({ name, head, kind, order }) =>
+    el(
+      "th",
+      { scope: "col", class: kind },
+      order ? el("button", { type: "button", click: () => sortBy(name) }, head) : head,
+    ),
+  );
   const body = el("tbody");
   const shown = el("span", { role: "status" });
   const [back, on] = [button("Back", () => turn(-1)), button("Next", () => turn(1))];
@@ -41,12 +46,18 @@ export function liveTable(caption, columns, key, first) {
 
   function turn(step) {
     state.page += step;
-    note({ sort: state.sort === first ? "" : state.sort, up: state.up ? "1" : "", page: state.page > 1 ? state.page : "" });
+    note({
+      sort: state.sort === first ? "" : state.sort,
+      up: state.up ? "1" : "",
+      page: state.page > 1 ? state.page : "",
+    });
     draw();
   }
 
   function order() {
-    const isHeld = performance.now() - sorted < STILL || (sorted > 0 && (node.matches(":hover") || node.contains(document.activeElement)));
+    const isHeld =
+      performance.now() - sorted < STILL ||
+      (sorted > 0 && (node.matches(":hover") || node.contains(document.activeElement)));
     if (isHeld && rows.every((row) => places.has(key(row)))) return;
     sorted = performance.now();
     const value = columns.find(({ name }) => name === state.sort)?.order || key;
@@ -58,7 +69,9 @@ export function liveTable(caption, columns, key, first) {
 
   function draw() {
     order();
-    heads.forEach((cell, at) => set(cell, "aria-sort", columns[at].name === state.sort && (state.up ? "ascending" : "descending")));
+    heads.forEach((cell, at) =>
+      set(cell, "aria-sort", columns[at].name === state.sort && (state.up ? "ascending" : "descending")),
+    );
     const pages = Math.max(1, Math.ceil(rows.length / PAGE));
     state.page = Math.min(Math.max(1, state.page), pages);
     const from = (state.page - 1) * PAGE;
@@ -95,13 +108,28 @@ export function liveTable(caption, columns, key, first) {
 const bodyCell = (at, kind, ...parts) => el(at ? "td" : "th", { scope: !at && "row", class: kind }, parts);
 
 const frame = (caption, heads, body) =>
-  el("div.scroll", { tabindex: 0, role: "region", "aria-label": caption }, el("table", el("caption.hidden", caption), el("thead", el("tr", heads)), body));
+  el(
+    "div.scroll",
+    { tabindex: 0, role: "region", "aria-label": caption },
+    el("table", el("caption.hidden", caption), el("thead", el("tr", heads)), body),
+  );
 
 /** A table that is written once; a head with `<` in front is of texts. */
 export function plainTable(caption, heads, rows) {
   const kinds = heads.map((head) => head.startsWith("<") && "left");
-  return frame(caption, heads.map((head, at) => el("th", { scope: "col", class: kinds[at] }, head.replace("<", ""))),
-    el("tbody", rows.map((row) => el("tr", row.map((cell, at) => bodyCell(at, kinds[at], cell))))));
+  return frame(
+    caption,
+    heads.map((head, at) => el("th", { scope: "col", class: kinds[at] }, head.replace("<", ""))),
+    el(
+      "tbody",
+      rows.map((row) =>
+        el(
+          "tr",
+          row.map((cell, at) => bodyCell(at, kinds[at], cell)),
+        ),
+      ),
+    ),
+  );
 }
 
 /** A cell with a text. */

@@ -18,7 +18,14 @@ import { trials } from "./views/trials.js";
 
 /** @type {Record<string, (route: Route) => View>} */
 const VIEWS = { "": overview, policy, inspect: inspector, trials, policies, store, domains, about };
-const PLACES = [["", "Overview"], ["inspect", "Inspector"], ["trials", "Trials"], ["policies", "Policies"], ["store", "Store"], ["domains", "Domains"]];
+const PLACES = [
+  ["", "Overview"],
+  ["inspect", "Inspector"],
+  ["trials", "Trials"],
+  ["policies", "Policies"],
+  ["store", "Store"],
+  ["domains", "Domains"],
+];
 /** Figures of this age are said to be old. */
 const OLD = 3500;
 
@@ -37,10 +44,25 @@ let view = null;
 let shown = "";
 
 function frame() {
-  fill(at("header"), el("a.brand", { href: link([]) }, el("img", { src: "icon.svg", alt: "", width: 20, height: 20 }), "Tollgate"),
-    el("nav.places", { "aria-label": "Views" }, el("ul", links.map(({ node }) => el("li", node)))), el("div.now", who, pulse, pauser));
+  fill(
+    at("header"),
+    el("a.brand", { href: link([]) }, el("img", { src: "icon.svg", alt: "", width: 20, height: 20 }), "Tollgate"),
+    el(
+      "nav.places",
+      { "aria-label": "Views" },
+      el(
+        "ul",
+        links.map(({ node }) => el("li", node)),
+      ),
+    ),
+    el("div.now", who, pulse, pauser),
+  );
   content.before(warning.node);
-  fill(at("footer"), el("p", "These figures are of this process alone; metrics are of all."), el("p", el("a", { href: link(["about"]) }, "About")));
+  fill(
+    at("footer"),
+    el("p", "These figures are of this process alone; metrics are of all."),
+    el("p", el("a", { href: link(["about"]) }, "About")),
+  );
   at(".skip").addEventListener("click", (event) => {
     event.preventDefault();
     content.focus();
@@ -57,7 +79,8 @@ function open() {
   view = (VIEWS[here.view] || overview)(here);
   fill(content, view.node);
   document.title = `${view.title} · Tollgate`;
-  for (const { view: name, node } of links) set(node, "aria-current", (name === here.view || (!name && here.view === "policy")) && "page");
+  for (const { view: name, node } of links)
+    set(node, "aria-current", (name === here.view || (!name && here.view === "policy")) && "page");
   if (known.live) view.update(known.live);
   if (isFirst) return;
   // People who cannot see the change hear the heading of the new view.

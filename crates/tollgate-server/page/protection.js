@@ -6,22 +6,28 @@ import { count, counted, lately, length, share, stamp } from "./format.js";
 
 const STORES = { redis: "Redis", valkey: "Valkey", cluster: "The Cluster" };
 const MEANWHILE = {
-  open: "admit requests without counting them", closed: "refuse them with 503", local: "count in this process alone, against its share",
+  open: "admit requests without counting them",
+  closed: "refuse them with 503",
+  local: "count in this process alone, against its share",
 };
 
 /** What policies do without the store, from the words of `on_store_failure`. */
 export function meanwhile(words) {
   const kinds = Object.keys(MEANWHILE).filter((kind) => words.some((word) => word.startsWith(kind)));
   if (kinds.length === 1) return `All policies are \`${kinds[0]}\`: they ${MEANWHILE[kinds[0]]}.`;
-  return kinds.length ? `Policies with ${kinds.map((kind) => `\`${kind}\` ${MEANWHILE[kind]}`).join("; those with ")}.` : "";
+  return kinds.length
+    ? `Policies with ${kinds.map((kind) => `\`${kind}\` ${MEANWHILE[kind]}`).join("; those with ")}.`
+    : "";
 }
 
 /** @param {Live} live */
-export const protection = (live, now) => stopping(live) || outage(live, now) || gaps(live) || nothing(live) || protecting(live);
+export const protection = (live, now) =>
+  stopping(live) || outage(live, now) || gaps(live) || nothing(live) || protecting(live);
 
 /** @param {Live} live */
 function stopping({ state, state_text: text }) {
-  if (state === "draining") return ["watch", "Stopping", "This process answers the requests that it has, and takes no new ones."];
+  if (state === "draining")
+    return ["watch", "Stopping", "This process answers the requests that it has, and takes no new ones."];
   return state === "not_ready" && ["bad", "Not ready", sentence(text)];
 }
 
@@ -30,7 +36,11 @@ function outage({ store }, now) {
   if (!store || store.is_up) return null;
   const words = store.without_store.join();
   const since = store.down_since ? ` for ${length(now - stamp(store.down_since))}` : "";
-  const [level, word] = /open/.test(words) ? ["bad", "Not protected"] : /closed/.test(words) ? ["bad", "Refusing"] : ["watch", "Partly protected"];
+  const [level, word] = /open/.test(words)
+    ? ["bad", "Not protected"]
+    : /closed/.test(words)
+      ? ["bad", "Refusing"]
+      : ["watch", "Partly protected"];
   return [level, word, `The store has not answered${since}. ${meanwhile(store.without_store)}`];
 }
 
@@ -39,7 +49,12 @@ function gaps({ sources, totals, memory, span_seconds: span }) {
   const open = sources.fallback_allowed;
   const refused = sources.fallback_denied + sources.none;
   const checks = (number) => `In ${lately(span)}, ${counted(number, "check")} (${share(number, totals.checks)})`;
-  if (memory?.store_full) return ["bad", "Memory full", `${checks(memory.store_full)} found no room for a counter. Raise \`--max-counters\`.`];
+  if (memory?.store_full)
+    return [
+      "bad",
+      "Memory full",
+      `${checks(memory.store_full)} found no room for a counter. Raise \`--max-counters\`.`,
+    ];
   if (open) return ["watch", "Gaps", `${checks(open)} passed without a count of the store.`];
   return refused > 0 && ["watch", "Gaps", `${checks(refused)} had no answer from the store.`];
 }
@@ -47,7 +62,12 @@ function gaps({ sources, totals, memory, span_seconds: span }) {
 /** @param {Live} live */
 function nothing({ decided_by: by, policies, envoy, in_step: isInStep }) {
   const isEmpty = by === "domains" ? !envoy?.domains.length : !policies.length;
-  if (isEmpty) return ["idle", "No limits", `No ${by === "domains" ? "domain has a limit" : "policy is live"}, so every request is admitted.`];
+  if (isEmpty)
+    return [
+      "idle",
+      "No limits",
+      `No ${by === "domains" ? "domain has a limit" : "policy is live"}, so every request is admitted.`,
+    ];
   if (by === "policies" && !policies.some(({ mode }) => mode === "enforce")) {
     return ["idle", "Only watching", "No policy is enforced: they count, and deny nothing."];
   }
@@ -58,7 +78,10 @@ function nothing({ decided_by: by, policies, envoy, in_step: isInStep }) {
 function protecting({ totals: { checks }, sources, store, span_seconds: span }) {
   const place = store ? STORES[store.kind] || "The store" : "This process";
   const decided = sources.store + sources.local;
-  const text = !checks ? `There were no checks in ${lately(span)}.` : !decided ? `No quota applied to the ${counted(checks, "check")} of ${lately(span)}.`
-    : `${place} decided ${count(decided)} of ${counted(checks, "check")} in ${lately(span)}.`;
+  const text = !checks
+    ? `There were no checks in ${lately(span)}.`
+    : !decided
+      ? `No quota applied to the ${counted(checks, "check")} of ${lately(span)}.`
+      : `${place} decided ${count(decided)} of ${counted(checks, "check")} in ${lately(span)}.`;
   return ["good", "Protected", text];
 }

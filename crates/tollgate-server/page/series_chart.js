@@ -20,7 +20,14 @@ export function seriesChart(title, height) {
   const readout = el("p.readout", { "aria-live": "polite" }, HINT);
   const whole = button("Show all", () => chart.showAll());
   const details = el("details", { toggle: tabulate }, el("summary", "As a table"), table);
-  const node = el("figure", el("figcaption", el("h2", title), keys), el("div.over", unit, readout, whole), chart.node, marks, details);
+  const node = el(
+    "figure",
+    el("figcaption", el("h2", title), keys),
+    el("div.over", unit, readout, whole),
+    chart.node,
+    marks,
+    details,
+  );
   whole.hidden = true;
   chart.node.addEventListener("keydown", move);
   /** @type {SeriesFeed} */
@@ -35,8 +42,13 @@ export function seriesChart(title, height) {
     if (allowed[at] === null) return `${time}: no data`;
     const no = Number(denied[at]);
     const all = Number(allowed[at]) + no;
-    const more = [trial[at] && `${count(trial[at])} denied by a trial`, fallback[at] && `${count(fallback[at])} without the store`];
-    return [`${time}: ${counted(all, "check")}`, `${count(no)} denied (${share(no, all)})`, ...more].filter(Boolean).join(", ");
+    const more = [
+      trial[at] && `${count(trial[at])} denied by a trial`,
+      fallback[at] && `${count(fallback[at])} without the store`,
+    ];
+    return [`${time}: ${counted(all, "check")}`, `${count(no)} denied (${share(no, all)})`, ...more]
+      .filter(Boolean)
+      .join(", ");
   }
 
   function point(at) {
@@ -56,9 +68,24 @@ export function seriesChart(title, height) {
   function tabulate() {
     if (!details.open) return;
     const isFine = feed.tier === "1s";
-    const rows = groups(feed.points, isFine ? 60 : 12).reverse().map(({ from, allowed, denied, all, trial, fallback }) =>
-      [isFine ? second(from) : hour(from), count(allowed), count(denied), share(denied, all), count(trial), count(fallback)]);
-    fill(table, plainTable(`${title}, in sums`, [isFine ? "<minute from" : "<hour from", "allowed", "denied", "denied %", "on trial", "without the store"], rows));
+    const rows = groups(feed.points, isFine ? 60 : 12)
+      .reverse()
+      .map(({ from, allowed, denied, all, trial, fallback }) => [
+        isFine ? second(from) : hour(from),
+        count(allowed),
+        count(denied),
+        share(denied, all),
+        count(trial),
+        count(fallback),
+      ]);
+    fill(
+      table,
+      plainTable(
+        `${title}, in sums`,
+        [isFine ? "<minute from" : "<hour from", "allowed", "denied", "denied %", "on trial", "without the store"],
+        rows,
+      ),
+    );
   }
 
   return {
@@ -75,19 +102,38 @@ export function seriesChart(title, height) {
       // A line along zero says nothing.
       const some = (values) => values.map((value, at) => (value || values[at - 1] || values[at + 1] ? value : null));
       const layers = [
-        { kind: "area.admitted", name: "allowed", values: allowed.map((value, at) => (value === null ? null : value + Number(denied[at]))) },
+        {
+          kind: "area.admitted",
+          name: "allowed",
+          values: allowed.map((value, at) => (value === null ? null : value + Number(denied[at]))),
+        },
         { kind: "area.denied", name: "denied", values: denied },
         { kind: "line.trial", name: "denied by a trial", values: some(trial) },
         { kind: "line.fallback", name: "answered without the store", values: some(fallback) },
       ].filter(({ kind, values }) => kind.startsWith("area") || values.some(Boolean));
       const events = feed.marks.filter(({ at }) => stamp(at) >= times[0] * 1000);
-      chart.draw(times, feed.tier === "1s" ? 1 : 300, layers, events.map(({ at }) => stamp(at) / 1000));
+      chart.draw(
+        times,
+        feed.tier === "1s" ? 1 : 300,
+        layers,
+        events.map(({ at }) => stamp(at) / 1000),
+      );
       if (read) chart.point(times.indexOf(read));
       const [sum] = groups(feed.points, times.length);
-      set(chart.node, "aria-label", `${title}: ${counted(sum.all, "check")}, ${share(sum.denied, sum.all)} denied. Arrow keys read single values.`);
+      set(
+        chart.node,
+        "aria-label",
+        `${title}: ${counted(sum.all, "check")}, ${share(sum.denied, sum.all)} denied. Arrow keys read single values.`,
+      );
       write(unit, feed.tier === "1s" ? "checks a second" : "checks in five minutes");
-      renew(keys, layers.map(({ kind }) => kind), () => layers.map(({ kind, name }) => legend([kind, name])));
-      renew(marks, events, () => events.slice(0, 4).map(({ at, text }) => el("li", moment(at, serverNow()), " ", told(text))));
+      renew(
+        keys,
+        layers.map(({ kind }) => kind),
+        () => layers.map(({ kind, name }) => legend([kind, name])),
+      );
+      renew(marks, events, () =>
+        events.slice(0, 4).map(({ at, text }) => el("li", moment(at, serverNow()), " ", told(text))),
+      );
       tabulate();
     },
   };

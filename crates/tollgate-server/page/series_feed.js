@@ -60,7 +60,9 @@ const none = () => ({ times: [], allowed: [], denied: [], trial_denied: [], by_f
 export function groups(points, size) {
   const list = [];
   for (let from = 0; from < points.times.length; from += size) {
-    const [allowed, denied, trial, fallback] = FIGURES.map((name) => points[name].slice(from, from + size).reduce((all, value) => all + value, 0));
+    const [allowed, denied, trial, fallback] = FIGURES.map((name) =>
+      points[name].slice(from, from + size).reduce((all, value) => all + value, 0),
+    );
     list.push({ from: points.times[from] * 1000, allowed, denied, trial, fallback, all: allowed + denied });
   }
   return list;

@@ -10,7 +10,12 @@ const MUTE = { "aria-hidden": "true" };
 /** Checks a second as an area, and the denied ones of them as bars. */
 export function sparkline() {
   const [area, bars] = [svg("path.spark-all"), svg("path.spark-denied")];
-  const node = svg("svg.spark", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", role: "img" }, area, bars);
+  const node = svg(
+    "svg.spark",
+    { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", role: "img" },
+    area,
+    bars,
+  );
   return {
     node,
     update(checks, denials, words) {
@@ -25,7 +30,8 @@ export function sparkline() {
 /** A filled stair. What is there is seen, however small it is. */
 function steps(values, top) {
   const wide = WIDE / Math.max(1, values.length);
-  const step = (value, at) => `M${(at * wide).toFixed(1)} ${HIGH}v-${Math.max(1.5, (value / top) * (HIGH - 1)).toFixed(1)}h${wide.toFixed(1)}V${HIGH}z`;
+  const step = (value, at) =>
+    `M${(at * wide).toFixed(1)} ${HIGH}v-${Math.max(1.5, (value / top) * (HIGH - 1)).toFixed(1)}h${wide.toFixed(1)}V${HIGH}z`;
   return values.map((value, at) => (value ? step(value, at) : "")).join("");
 }
 
@@ -67,8 +73,20 @@ const SIGNS = {
 
 /** A sign whose shape says the level. */
 export const sign = (level) =>
-  svg(`svg.sign.${level}`, { viewBox: "0 0 16 16", ...MUTE }, SIGNS[level].map((d, at) => svg(at ? "path.sign-mark" : "path.sign-ground", { d })));
+  svg(
+    `svg.sign.${level}`,
+    { viewBox: "0 0 16 16", ...MUTE },
+    SIGNS[level].map((d, at) => svg(at ? "path.sign-mark" : "path.sign-ground", { d })),
+  );
 
 /** An entry of a legend: a line or an area, and its name. @param {string[]} entry */
-export const legend = ([kind, words]) => el("li", svg(`svg.key-sign.${kind}`, { viewBox: "0 0 16 10", ...MUTE },
-  svg("path", { d: kind.startsWith("area") ? "M0 0h16v10H0z" : "M0 5h16" })), words);
+export const legend = ([kind, words]) =>
+  el(
+    "li",
+    svg(
+      `svg.key-sign.${kind}`,
+      { viewBox: "0 0 16 10", ...MUTE },
+      svg("path", { d: kind.startsWith("area") ? "M0 0h16v10H0z" : "M0 5h16" }),
+    ),
+    words,
+  );

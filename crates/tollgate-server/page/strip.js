@@ -10,8 +10,12 @@ import { sign, split } from "./spark.js";
 
 /** What decided: its name in answers, the class of its part of the bar, and words. */
 const SOURCES = [
-  ["store", "of-store", "store"], ["local", "of-local", "known denials"], ["policies", "of-policies", "policies alone"],
-  ["fallback_allowed", "of-fallback", "uncounted"], ["fallback_denied", "of-none", "denied without store"], ["none", "of-none", "no answer"],
+  ["store", "of-store", "store"],
+  ["local", "of-local", "known denials"],
+  ["policies", "of-policies", "policies alone"],
+  ["fallback_allowed", "of-fallback", "uncounted"],
+  ["fallback_denied", "of-none", "denied without store"],
+  ["none", "of-none", "no answer"],
 ];
 /** Screen readers hear news only so often. */
 const QUIET = 10_000;
@@ -30,15 +34,30 @@ function cell(head, view) {
 
 export function strip() {
   const [mark, word, said, spoken] = [el("span"), el("strong"), el("span"), el("p.hidden", { role: "status" })];
-  const cells = [["Checks a second"], ["Denied"], ["Decided by"], ["Store", "store"], ["Policies", "policies"], ["Warnings", "policies"]]
-    .map(([head, view]) => cell(head, view));
+  const cells = [
+    ["Checks a second"],
+    ["Denied"],
+    ["Decided by"],
+    ["Store", "store"],
+    ["Policies", "policies"],
+    ["Warnings", "policies"],
+  ].map(([head, view]) => cell(head, view));
   const [checks, denied, by, store, file, warnings] = cells;
   const bar = split(SOURCES.map(([, kind]) => kind));
   by.more.before(bar.node);
   let spokenAt = -Infinity;
 
   return {
-    node: el("section.strip", { "aria-label": "Status" }, el("p.verdict", mark, word, said), el("dl.cells", cells.map(({ node }) => node)), spoken),
+    node: el(
+      "section.strip",
+      { "aria-label": "Status" },
+      el("p.verdict", mark, word, said),
+      el(
+        "dl.cells",
+        cells.map(({ node }) => node),
+      ),
+      spoken,
+    ),
     /** @param {Live} live */
     update(live) {
       const { totals, sources, span_seconds: span, warnings: list, warnings_count: all = list.length } = live;
@@ -47,10 +66,13 @@ export function strip() {
       write(word, `${name}.`);
       say(said, sentence);
       checks.put(count(totals.checks_now), `${rate(totals.checks / (span || 1))} on average`);
-      denied.put(share(totals.denied, totals.checks),
-        `${count(totals.denied)} of ${count(totals.checks)}${totals.trial_denied ? `, ${count(totals.trial_denied)} on trial` : ""}`);
+      denied.put(
+        share(totals.denied, totals.checks),
+        `${count(totals.denied)} of ${count(totals.checks)}${totals.trial_denied ? `, ${count(totals.trial_denied)} on trial` : ""}`,
+      );
       bar.update(SOURCES.map(([name]) => sources[name]));
-      const [first = "–", ...others] = SOURCES.filter(([name]) => sources[name]).sort(([a], [b]) => sources[b] - sources[a])
+      const [first = "–", ...others] = SOURCES.filter(([name]) => sources[name])
+        .sort(([a], [b]) => sources[b] - sources[a])
         .map(([name, , words]) => `${share(sources[name], totals.checks)} ${words}`);
       by.put(first, others.join(", "));
       store.put(...ofStore(live));
@@ -65,12 +87,16 @@ export function strip() {
 
 /** @param {Live} live @returns {[string, string, string?]} */
 function ofStore({ store, memory }) {
-  if (!store) return ["memory", memory ? `${count(memory.counters)} of ${counted(memory.max_counters, "counter")}` : ""];
+  if (!store)
+    return ["memory", memory ? `${count(memory.counters)} of ${counted(memory.max_counters, "counter")}` : ""];
   const { servers, down_since: since, kind } = store;
   if (!store.is_up) return [since ? `down ${length(serverNow() - stamp(since))}` : "down", kind, "bad"];
   const slowest = Math.max(...servers.map(({ p99_ms: p99 = 0 }) => p99));
   const up = servers.filter(({ connected }) => connected).length;
-  const words = [servers.length > 1 && `${up} of ${servers.length} servers`, slowest > 0 && `99 % within ${millis(slowest)}`].filter(Boolean);
+  const words = [
+    servers.length > 1 && `${up} of ${servers.length} servers`,
+    slowest > 0 && `99 % within ${millis(slowest)}`,
+  ].filter(Boolean);
   return ["up", words.join(", ") || kind, up < servers.length ? "watch" : undefined];
 }
 
@@ -78,6 +104,10 @@ function ofStore({ store, memory }) {
 function ofFile({ policies_version: version, in_step: isInStep, overrides }) {
   const isGood = isInStep && !overrides?.stale;
   const words = isInStep ? "in step" : "the file is not live";
-  const more = overrides?.stale ? ", overrides are stale" : overrides?.count ? `, ${counted(overrides.count, "override")}` : "";
+  const more = overrides?.stale
+    ? ", overrides are stale"
+    : overrides?.count
+      ? `, ${counted(overrides.count, "override")}`
+      : "";
   return [`version ${version}`, words + more, isGood ? undefined : "watch"];
 }

@@ -27,10 +27,29 @@ function niceStep(top) {
  * @param {(isPart: boolean) => void} zoomed
  */
 export function timeChart(height, pointed, zoomed) {
-  const [grid, shapes, flags, cursor, choice] = [svg("g.grid"), svg("g"), svg("g.flags"), svg("path.cursor"), svg("rect.choice")];
-  const picture = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, grid, shapes, flags, choice, cursor);
+  const [grid, shapes, flags, cursor, choice] = [
+    svg("g.grid"),
+    svg("g"),
+    svg("g.flags"),
+    svg("path.cursor"),
+    svg("rect.choice"),
+  ];
+  const picture = svg(
+    "svg",
+    { preserveAspectRatio: "none", "aria-hidden": "true" },
+    grid,
+    shapes,
+    flags,
+    choice,
+    cursor,
+  );
   const labels = el("div", { "aria-hidden": "true" });
-  const node = el("div.plot", { tabindex: 0, role: "img", pointerdown, pointermove, pointerup, pointerleave: () => point(-1) }, picture, labels);
+  const node = el(
+    "div.plot",
+    { tabindex: 0, role: "img", pointerdown, pointermove, pointerup, pointerleave: () => point(-1) },
+    picture,
+    labels,
+  );
   node.style.height = `${height}px`;
   /** @type {number[]} */
   let times = [];
@@ -68,7 +87,8 @@ export function timeChart(height, pointed, zoomed) {
   }
 
   function pointerup(event) {
-    if (Math.abs(event.clientX - pressed) > CHOICE) see([timeOf({ clientX: pressed }), timeOf(event)].sort((a, b) => a - b));
+    if (Math.abs(event.clientX - pressed) > CHOICE)
+      see([timeOf({ clientX: pressed }), timeOf(event)].sort((a, b) => a - b));
     pressed = -1;
     set(choice, "width", 0);
   }
@@ -113,7 +133,9 @@ export function timeChart(height, pointed, zoomed) {
     const zone = new Date(from * 1000).getTimezoneOffset() * MINUTE;
     const list = [];
     for (let time = Math.ceil((from - zone) / every) * every + zone; time < from + span; time += every) list.push(time);
-    return list.map((time) => label("along", every < MINUTE ? second(time * 1000) : hour(time * 1000), { left: `${x(time)}%` }));
+    return list
+      .filter((time) => x(time) > 2 && x(time) < 97)
+      .map((time) => label("along", every < MINUTE ? second(time * 1000) : hour(time * 1000), { left: `${x(time)}%` }));
   }
 
   return {
@@ -131,17 +153,31 @@ export function timeChart(height, pointed, zoomed) {
         const end = times[times.length - 1] + step;
         [from, span] = part ? [part[0], part[1] - part[0]] : [times[0], Math.max(step, end - times[0])];
         const isSeen = (at) => times[at] + step > from && times[at] < from + span;
-        const most = Math.max(3.7, ...layers.flatMap(({ values }) => values.map((value, at) => (value && isSeen(at) ? value : 0)))) * 1.08;
+        const most =
+          Math.max(
+            3.7,
+            ...layers.flatMap(({ values }) => values.map((value, at) => (value && isSeen(at) ? value : 0))),
+          ) * 1.08;
         const y = (value) => (TOP - (value / most) * TOP).toFixed(2);
         const every = niceStep(most);
         const heights = Array.from({ length: Math.floor(most / every) + 1 }, (_, at) => at * every);
         set(picture, "viewBox", `0 0 ${TOP} ${TOP}`);
         fill(grid, svg("path", { d: heights.map((value) => `M0 ${y(value)}H${TOP}`).join("") }));
-        fill(shapes, layers.map(({ kind, values }) => svg(`path.${kind}`, { d: stair(values, y, kind.startsWith("area")) })));
+        fill(
+          shapes,
+          layers.map(({ kind, values }) => svg(`path.${kind}`, { d: stair(values, y, kind.startsWith("area")) })),
+        );
         const seen = marks.filter((time) => time >= from && time <= from + span);
-        fill(flags, seen.map((time) => svg("path", { d: `M${x(time)} 0V${TOP}` })));
-        fill(labels, heights.map((value) => label("high", short(value), { top: `${y(value)}%` })), timeLabels(),
-          seen.map((time) => label("flag", "▼", { left: `${x(time)}%` })));
+        fill(
+          flags,
+          seen.map((time) => svg("path", { d: `M${x(time)} 0V${TOP}` })),
+        );
+        fill(
+          labels,
+          heights.map((value) => label("high", short(value), { top: `${y(value)}%` })),
+          timeLabels(),
+          seen.map((time) => label("flag", "▼", { left: `${x(time)}%` })),
+        );
       };
       redraw();
     },

@@ -12,10 +12,21 @@ export function about() {
   const process = el("p.lead");
   return {
     title: "About",
-    node: el("div", el("h1", { tabindex: -1 }, "About"), process, token.get() && el("p", "This tab keeps your token until it is closed. ", forget("Forget it")),
-      el("p", "Tollgate is under the MIT licence or the Apache licence 2.0, as you like. The page has no parts of others.")),
+    node: el(
+      "div",
+      el("h1", { tabindex: -1 }, "About"),
+      process,
+      token.get() && el("p", "This tab keeps your token until it is closed. ", forget("Forget it")),
+      el(
+        "p",
+        "Tollgate is under the MIT licence or the Apache licence 2.0, as you like. The page has no parts of others.",
+      ),
+    ),
     update({ process: { host, pid, started, version } }) {
-      write(process, `Tollgate ${version}, process ${pid} on ${host}, for ${length(serverNow() - stamp(started))}. The page shows this process, and loads nothing from elsewhere.`);
+      write(
+        process,
+        `Tollgate ${version}, process ${pid} on ${host}, for ${length(serverNow() - stamp(started))}. The page shows this process, and loads nothing from elsewhere.`,
+      );
     },
   };
 }

@@ -7,48 +7,95 @@ import { button, el, input } from "../dom.js";
 import { count } from "../format.js";
 import { overrideButtons } from "./override.js";
 
+const HEADS = ["<quota", "used before", "used now", "left now"];
+
 const figure = (number) => (number === undefined ? "–" : count(number));
+
+/** The attributes of a policy's key; none if it counts all clients together. */
+export const keyNames = (key = "") => (key.match(/[^[\], ]+/g) || []).filter((name) => name !== "global");
+
+/**
+ * Before and after of each quota of the policy.
+ * @param {InspectedQuota[]} before
+ * @param {QuotaAfter[]} after
+ */
+const compare = (before, after) =>
+  after.map(({ quota, used, remaining }) => {
+    const old = before.find((other) => other.quota === quota);
+    return [quota, figure(old?.used), figure(used), figure(remaining)];
+  });
 
 /**
  * @param {AppliedPolicy} applied
  * @param {Inspection} found
  * @param {Subject} subject
  * @param {Live} live
+ * @param {() => void} done
  */
 export function changeButtons(applied, found, subject, live, done) {
   const { policy, quotas = [] } = applied;
-  const key = live.policies.find(({ name }) => name === policy)?.key ?? "";
-  const names = (key.match(/[^[\], ]+/g) || []).filter((name) => name !== "global");
-  const who = subject.id ? `the client \`${subject.id}\`` : names.length ? `the client with this ${names.join(" and ")}` : "all clients";
-  const now = `Now ${quotas.map(({ quota, used, limit }) => `${figure(used)} of ${count(limit)} of \`${quota}\``).join(", ")} are used. `;
-  const then = `for ${who}, at once and in ${live.store ? "all processes that share the store" : "this process"}. It needs the scope \`change\`.`;
-  const subjects = subject.id ? { policy, id: subject.id } : { policy, attributes: subject.attributes };
+  const names = keyNames(live.policies.find(({ name }) => name === policy)?.key);
+  const isOne = Boolean(subject.id || names.length);
+  const who = subject.id
+    ? `the client \`${subject.id}\``
+    : isOne
+      ? `the client with this ${names.join(" and ")}`
+      : "all clients";
+  const where = live.store ? "all processes that share the store" : "this process";
+  const now = quotas.map(({ quota, used, limit }) => `${figure(used)} of ${count(limit)} of \`${quota}\``).join(", ");
+  const target = subject.id ? { policy, id: subject.id } : { policy, attributes: subject.attributes };
 
-  /** Offers a change: its path, what will happen, its fields, and the body in addition to the client. */
-  const offer = (path, title, says, fields, more) => button(`${title}…`, () => confirmChange({
-    title: `${title} ${policy}`, button: title, fields: fields.map(([label, control, hint]) => field(label, control, hint)),
-    twice: names.length || subject.id ? undefined : `${policy} counts all clients together: this concerns every one of them.`,
-    says: () => now + says() + then,
-    run: async () => {
-      const { body } = await ask(path, { body: { ...subjects, ...more() } });
-      const rows = body.quotas.filter((after) => after.policy === policy).map(({ quota, used, remaining }) =>
-        [quota, figure(quotas.find((before) => before.quota === quota)?.used), figure(used), figure(remaining)]);
-      return { says: "The service has made the change.", heads: ["<quota", "used before", "used now", "left now"], rows };
-    },
-  }, done), "plain");
+  /**
+   * Offers the change at `path`: what will happen in words, and the body in addition to the client.
+   * @param {string} path
+   * @param {string} title
+   * @param {{says: () => string, body: () => object, fields?: any[]}} change
+   */
+  function offer(path, title, { says, body, fields }) {
+    const change = {
+      title: `${title} ${policy}`,
+      button: title,
+      fields,
+      twice: isOne ? undefined : `${policy} counts all clients together: this concerns every one of them.`,
+      says: () => `Now ${now} are used. ${says()} for ${who}, at once and in ${where}. It needs the scope \`change\`.`,
+      run: async () => {
+        const { quotas: all } = (await ask(path, { body: { ...target, ...body() } })).body;
+        const rows = compare(
+          quotas,
+          all.filter((after) => after.policy === policy),
+        );
+        return { says: "The service has made the change.", heads: HEADS, rows };
+      },
+    };
+    return button(`${title}…`, () => confirmChange(change, done), "plain");
+  }
+
+  const reset = offer("reset", "Reset", { says: () => "All of it becomes 0", body: () => ({}) });
 
   const used = input("used", { type: "number", min: 0, value: quotas[0]?.used ?? 0, required: true });
   const which = select("which", [["", "each quota"], ...quotas.map(({ quota }) => [quota, quota])]);
-  const cost = input("cost", { type: "number", min: 1, value: 1, required: true });
-  // A refund names its charge. For fixed windows that is their start; of other kinds only the caller knows it.
-  const windows = quotas.filter(({ window }) => window).map(({ quota, window }) => ({ policy, quota, start: window?.start }));
+  const set = offer("set", "Set", {
+    fields: [field("Used units", used, "It may be above the limit: the client then waits longer."), field("Of", which)],
+    says: () => `It becomes ${figure(Number(used.value))} in ${which.value ? `\`${which.value}\`` : "each quota"}`,
+    body: () => ({ used: Number(used.value), quota: which.value || undefined }),
+  });
 
-  return el("div.fields.changes", { role: "group", "aria-label": `Changes of ${policy}` }, quotas.length > 0 && [
-    offer("reset", "Reset", () => "All of it becomes 0 ", [], () => ({})),
-    offer("set", "Set", () => `It becomes ${figure(Number(used.value))} in ${which.value ? `\`${which.value}\`` : "each quota"} `,
-      [["Used units", used, "It may be above the limit: the client then waits longer."], ["Of", which]],
-      () => ({ used: Number(used.value), ...(which.value && { quota: which.value }) })),
-    windows.length > 0 && !subject.id && offer("refund", "Refund", () => `Up to ${figure(Number(cost.value))} of ${windows.map(({ quota }) => `\`${quota}\``).join(" and ")} are given back, and none goes below 0, `,
-      [["Units", cost]], () => ({ policy: undefined, cost: Number(cost.value), version: found.policies_version, windows }))],
-  overrideButtons(applied, subject, names, done));
+  // A refund names its charge. For fixed windows that is their start; of other kinds only the caller knows it.
+  const windows = quotas
+    .filter(({ window }) => window)
+    .map(({ quota, window }) => ({ policy, quota, start: window?.start }));
+  const named = windows.map(({ quota }) => `\`${quota}\``).join(" and ");
+  const cost = input("cost", { type: "number", min: 1, value: 1, required: true });
+  const refund = offer("refund", "Refund", {
+    fields: [field("Units", cost)],
+    says: () => `Up to ${figure(Number(cost.value))} of ${named} are given back, and none goes below 0,`,
+    body: () => ({ policy: undefined, cost: Number(cost.value), version: found.policies_version, windows }),
+  });
+
+  return el(
+    "div.fields.changes",
+    { role: "group", "aria-label": `Changes of ${policy}` },
+    quotas.length > 0 && [reset, set, windows.length > 0 && !subject.id && refund],
+    overrideButtons(applied, subject, names, done),
+  );
 }

@@ -15,14 +15,31 @@ function nameCell(cell) {
 }
 
 /** @type {(head: string, hit: keyof DomainRule["hits"], kind?: string) => Column<DomainRule>} */
-const hits = (head, hit, kind) => ({ name: hit, head, kind, order: (row) => row.hits[hit], make: text((row) => count(row.hits[hit])) });
+const hits = (head, hit, kind) => ({
+  name: hit,
+  head,
+  kind,
+  order: (row) => row.hits[hit],
+  make: text((row) => count(row.hits[hit])),
+});
 
 /** @type {Column<DomainRule>[]} */
 const COLUMNS = [
   { name: "rule", head: "rule", kind: "left name", order: ({ rule }) => rule, make: nameCell },
-  hits("hits", "total"), hits("over limit", "over"),
-  { name: "share", head: "over %", kind: "wide-only", order: (row) => row.hits.over / (row.hits.total || 1), make: shareCell((row) => row.hits.over, (row) => row.hits.total) },
-  hits("near limit", "near", "wide-only"), hits("in shadow mode", "shadow", "wide-only"),
+  hits("hits", "total"),
+  hits("over limit", "over"),
+  {
+    name: "share",
+    head: "over %",
+    kind: "wide-only",
+    order: (row) => row.hits.over / (row.hits.total || 1),
+    make: shareCell(
+      (row) => row.hits.over,
+      (row) => row.hits.total,
+    ),
+  },
+  hits("near limit", "near", "wide-only"),
+  hits("in shadow mode", "shadow", "wide-only"),
 ];
 
 /** @returns {View} */
@@ -31,10 +48,16 @@ export function domains() {
   let rules = [];
   const find = input("find", { type: "search", placeholder: "Find a rule", "aria-label": "Find a rule", input: list });
   const table = liveTable("Rules of domains", COLUMNS, ({ domain, rule }) => `${domain} ${rule}`, "over");
-  const none = empty("No domain has a limit.", "Import the files of Envoy's rate-limit service:", command("tollgate serve --import envoy-ratelimit --config ratelimit/config"));
+  const none = empty(
+    "No domain has a limit.",
+    "Import the files of Envoy's rate-limit service:",
+    command("tollgate serve --import envoy-ratelimit --config ratelimit/config"),
+  );
 
   function list() {
-    table.update(rules.filter((row) => `${row.domain} ${row.rule} ${row.limit}`.toLowerCase().includes(find.value.toLowerCase())));
+    table.update(
+      rules.filter((row) => `${row.domain} ${row.rule} ${row.limit}`.toLowerCase().includes(find.value.toLowerCase())),
+    );
     table.node.hidden = !rules.length;
     none.hidden = rules.length > 0;
   }

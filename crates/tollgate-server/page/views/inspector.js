@@ -5,6 +5,7 @@ import { ask } from "../api.js";
 import { button, el, empty, fill, input, renew } from "../dom.js";
 import { askNow } from "../poll.js";
 import { link } from "../route.js";
+import { keyNames } from "./changes.js";
 import { inspection } from "./result.js";
 import { inspected } from "./talkers.js";
 
@@ -12,8 +13,8 @@ import { inspected } from "./talkers.js";
 let typed = [];
 
 /** The attributes that policies count by, the most frequent first. @param {Live} live */
-function keyNames({ policies }) {
-  const names = policies.flatMap(({ key = "" }) => key.match(/[^[\], ]+/g) || []).filter((name) => name !== "global");
+function attributeNames({ policies }) {
+  const names = policies.flatMap(({ key }) => keyNames(key));
   const uses = (name) => names.filter((other) => other === name).length;
   return [...new Set(names)].sort((a, b) => uses(b) - uses(a)).slice(0, 12);
 }
@@ -25,24 +26,54 @@ export function inspector({ names: [policy, id] }) {
   const offers = el("p.offers");
   const go = el("button.primary", "Inspect");
   const body = el("div", { "aria-live": "polite" });
-  const node = el("div", el("h1", { tabindex: -1 }, "Inspector"),
+  const node = el(
+    "div",
+    el("h1", { tabindex: -1 }, "Inspector"),
     el("p.lead", "Which policies apply to a request, which do not and why, and how much is used. Nothing is counted."),
-    el("form", { submit }, known, rows, offers, el("div.fields", go, button("Another attribute", () => add("", "").focus()))), body);
+    el(
+      "form",
+      { submit },
+      known,
+      rows,
+      offers,
+      el(
+        "div.fields",
+        go,
+        button("Another attribute", () => add("", "").focus()),
+      ),
+    ),
+    body,
+  );
   /** @type {Live | null} */
   let live = null;
 
   function add(name, value) {
-    const row = el("div.attribute", input("", { "aria-label": "Attribute", class: "attribute-name", list: "attributes", placeholder: "attribute", value: name, input: offer }),
-      el("span", "="), input("", { "aria-label": "Value", placeholder: "value", value }), button("Remove", () => {
+    const row = el(
+      "div.attribute",
+      input("", {
+        "aria-label": "Attribute",
+        class: "attribute-name",
+        list: "attributes",
+        placeholder: "attribute",
+        value: name,
+        input: offer,
+      }),
+      el("span", "="),
+      input("", { "aria-label": "Value", placeholder: "value", value }),
+      button("Remove", () => {
         row.remove();
         if (!rows.children.length) add("", "");
         offer();
-      }));
+      }),
+    );
     rows.append(row);
     return row.querySelectorAll("input")[name ? 1 : 0];
   }
 
-  const read = () => [...rows.children].map((row) => [...row.querySelectorAll("input")].map((field) => field.value)).filter(([name]) => name.trim());
+  const read = () =>
+    [...rows.children]
+      .map((row) => [...row.querySelectorAll("input")].map((field) => field.value))
+      .filter(([name]) => name.trim());
 
   /** @param {Subject} subject */
   async function inspect(subject) {
@@ -50,12 +81,23 @@ export function inspector({ names: [policy, id] }) {
     try {
       const { body: answer } = await ask("inspect", { body: subject });
       for (const { policy, id } of answer.applied) inspected.add(`${policy} ${id}`);
-      fill(body, inspection(answer, subject, live, () => {
-        inspect(subject);
-        askNow();
-      }));
+      fill(
+        body,
+        inspection(answer, subject, live, () => {
+          inspect(subject);
+          askNow();
+        }),
+      );
     } catch (error) {
-      fill(body, el("p.problem", { role: "alert" }, error.words, subject.id && error.status === 404 && " Talkers are forgotten after two periods: inspect the attributes."));
+      fill(
+        body,
+        el(
+          "p.problem",
+          { role: "alert" },
+          error.words,
+          subject.id && error.status === 404 && " Talkers are forgotten after two periods: inspect the attributes.",
+        ),
+      );
     }
     go.disabled = false;
   }
@@ -70,15 +112,25 @@ export function inspector({ names: [policy, id] }) {
 
   /** Offers the attributes that are not there yet. */
   function offer() {
-    const names = live ? keyNames(live) : [];
+    const names = live ? attributeNames(live) : [];
     const used = read().map(([name]) => name);
     const free = names.filter((name) => !used.includes(name));
     renew(known, names, () => names.map((value) => el("option", { value })));
-    renew(offers, free, () => free.length > 0 && ["Policies count by ", free.map((name) => button(name, () => {
-      [...rows.children].find((row) => !row.querySelector("input").value)?.remove();
-      add(name, "").focus();
-      offer();
-    }))]);
+    renew(
+      offers,
+      free,
+      () =>
+        free.length > 0 && [
+          "Policies count by ",
+          free.map((name) =>
+            button(name, () => {
+              [...rows.children].find((row) => !row.querySelector("input").value)?.remove();
+              add(name, "").focus();
+              offer();
+            }),
+          ),
+        ],
+    );
   }
 
   return {
@@ -88,9 +140,10 @@ export function inspector({ names: [policy, id] }) {
       const isFirst = !live;
       live = now;
       if (isFirst) {
-        (typed.length ? typed : [[keyNames(live)[0] || "", ""]]).forEach(([name, value]) => add(name, value));
+        (typed.length ? typed : [[attributeNames(live)[0] || "", ""]]).forEach(([name, value]) => add(name, value));
         if (id) inspect({ policy, id });
-        else if (!live.policies.length) fill(body, empty("There is no policy that could apply.", "Every request is admitted."));
+        else if (!live.policies.length)
+          fill(body, empty("There is no policy that could apply.", "Every request is admitted."));
       }
       offer();
     },

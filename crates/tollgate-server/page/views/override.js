@@ -7,8 +7,19 @@ import { button, input } from "../dom.js";
 import { moment, stamp } from "../format.js";
 import { serverNow } from "../poll.js";
 
-const LENGTHS = [["15m", "15 minutes"], ["1h", "1 hour"], ["4h", "4 hours"], ["24h", "1 day"], ["168h", "7 days"], ["", "until it is removed"]];
-const KINDS = [["limits", "other limits"], ["unlimited", "no limit"], ["denied", "everything denied"]];
+const LENGTHS = [
+  ["15m", "15 minutes"],
+  ["1h", "1 hour"],
+  ["4h", "4 hours"],
+  ["24h", "1 day"],
+  ["168h", "7 days"],
+  ["", "until it is removed"],
+];
+const KINDS = [
+  ["limits", "other limits"],
+  ["unlimited", "no limit"],
+  ["denied", "everything denied"],
+];
 const HEADS = ["<", "<before", "<now"];
 const SCOPE = "at once and in all processes. It needs the scope `overrides`.";
 
@@ -29,30 +40,69 @@ export function overrideButtons({ policy, quotas = [], override }, { attributes:
     const lasts = select("lasts", LENGTHS);
     const label = input("label", { maxlength: 64, pattern: "[A-Za-z0-9._\\-]*", placeholder: "ticket-7" });
     const reason = input("note", { maxlength: 200 });
-    const quotas = () => (kind.value === "limits" ? limits.value.split(",").map((part) => part.trim()).filter(Boolean) : kind.value);
+    const quotas = () =>
+      kind.value === "limits"
+        ? limits.value
+            .split(",")
+            .map((part) => part.trim())
+            .filter(Boolean)
+        : kind.value;
     lasts.value = "1h";
-    confirmChange({
-      title: `Override ${policy}`, button: "Set the override",
-      fields: [field("It gets", kind), field("Limits", limits, "As in a file of policies: `500/1m, 20000/1d`"), field("For", lasts),
-        field("Label", label, "Optional. Stored and logged as it is."), field("Note", reason, "Optional. Stored and listed as it is: write no secret.")],
-      says: () => `Under ${policy}, ${who} gets \`${quotas()}\` in place of \`${now || "nothing"}\`, ${lasts.value && "for "}${lasts.selectedOptions[0].text}, ${SCOPE} What is used stays counted.`,
-      run: async () => {
-        const body = { policy, attributes, quotas: quotas(), for: lasts.value || undefined, label: label.value || undefined, note: reason.value || undefined };
-        const { body: answer } = await ask("overrides", { method: "PUT", body });
-        const until = answer.until ? moment(stamp(answer.until), serverNow()).textContent : "it is removed";
-        return { says: `The override is live until ${until}.${answer.replaced ? " It has replaced an earlier one." : ""}`, heads: HEADS, rows: [["limits", now || "none", String(answer.quotas)]] };
+    confirmChange(
+      {
+        title: `Override ${policy}`,
+        button: "Set the override",
+        fields: [
+          field("It gets", kind),
+          field("Limits", limits, "As in a file of policies: `500/1m, 20000/1d`"),
+          field("For", lasts),
+          field("Label", label, "Optional. Stored and logged as it is."),
+          field("Note", reason, "Optional. Stored and listed as it is: write no secret."),
+        ],
+        says: () =>
+          `Under ${policy}, ${who} gets \`${quotas()}\` in place of \`${now || "nothing"}\`, ${lasts.value && "for "}${lasts.selectedOptions[0].text}, ${SCOPE} What is used stays counted.`,
+        run: async () => {
+          const body = {
+            policy,
+            attributes,
+            quotas: quotas(),
+            for: lasts.value || undefined,
+            label: label.value || undefined,
+            note: reason.value || undefined,
+          };
+          const { body: answer } = await ask("overrides", { method: "PUT", body });
+          const until = answer.until ? moment(stamp(answer.until), serverNow()).textContent : "it is removed";
+          return {
+            says: `The override is live until ${until}.${answer.replaced ? " It has replaced an earlier one." : ""}`,
+            heads: HEADS,
+            rows: [["limits", now || "none", String(answer.quotas)]],
+          };
+        },
       },
-    }, done);
+      done,
+    );
   };
 
-  const remove = () => confirmChange({
-    title: `Remove the override of ${policy}`, button: "Remove",
-    says: () => `The policy's own limits apply to ${who} again, ${SCOPE}`,
-    run: async () => {
-      const { body } = await ask("overrides/delete", { body: { policy, attributes } });
-      return { says: "The override is gone.", heads: HEADS, rows: [["limits", String(body.deleted?.quotas), "those of the policy"]] };
-    },
-  }, done);
+  const remove = () =>
+    confirmChange(
+      {
+        title: `Remove the override of ${policy}`,
+        button: "Remove",
+        says: () => `The policy's own limits apply to ${who} again, ${SCOPE}`,
+        run: async () => {
+          const { body } = await ask("overrides/delete", { body: { policy, attributes } });
+          return {
+            says: "The override is gone.",
+            heads: HEADS,
+            rows: [["limits", String(body.deleted?.quotas), "those of the policy"]],
+          };
+        },
+      },
+      done,
+    );
 
-  return [button("Override…", set, "plain"), (override || quotas.some((quota) => quota.override)) && button("Remove override…", remove, "plain")];
+  return [
+    button("Override…", set, "plain"),
+    (override || quotas.some((quota) => quota.override)) && button("Remove override…", remove, "plain"),
+  ];
 }

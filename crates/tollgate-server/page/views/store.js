@@ -10,27 +10,74 @@ import { meter } from "../spark.js";
 
 /** @param {StoreServer} server */
 function row({ name, connected, steps, errors, p50_ms: half, p99_ms: most, clock_offset_ms: offset }) {
-  const failed = Object.entries(errors).filter(([, number]) => number).map(([kind, number]) => `${count(number)} ${kind}`);
+  const failed = Object.entries(errors)
+    .filter(([, number]) => number)
+    .map(([kind, number]) => `${count(number)} ${kind}`);
   const clock = offset === undefined ? "–" : `${offset < 0 ? "−" : "+"}${millis(Math.abs(offset))}`;
-  return [foreign(name), connected ? "connected" : el("strong.problem", "not connected"), count(steps), millis(half), millis(most), clock, failed.join(", ") || "none"];
+  return [
+    foreign(name),
+    connected ? "connected" : el("strong.problem", "not connected"),
+    count(steps),
+    millis(half),
+    millis(most),
+    clock,
+    failed.join(", ") || "none",
+  ];
 }
 
 /** @param {LiveStore} store */
 function shared({ kind, servers, is_up: isUp, down_since: since, without_store: words }, span) {
   const steps = servers.reduce((sum, server) => sum + server.steps, 0);
-  return [!isUp && el("div.notice.bad", el("p", el("strong", `The store does not answer${since ? `, for ${length(serverNow() - stamp(since))}` : ""}. `), meanwhile(words)),
-    el("p", "`tollgate doctor` examines the connection and the server.")),
-  plainTable("Servers", ["<server", "<state", "steps", "50 % within", "99 % within", "clock", "<errors"], servers.map(row)),
-  el("p.soft.small", `${kind}, ${counted(steps, "step")} in ${lately(span)}. A step is a round trip; checks at the same time share one. The clock is how far the server's is ahead of this process's.`),
-  isUp && el("p.soft.small", `If it fails: ${meanwhile(words)}`)];
+  return [
+    !isUp &&
+      el(
+        "div.notice.bad",
+        el(
+          "p",
+          el("strong", `The store does not answer${since ? `, for ${length(serverNow() - stamp(since))}` : ""}. `),
+          meanwhile(words),
+        ),
+        el("p", "`tollgate doctor` examines the connection and the server."),
+      ),
+    plainTable(
+      "Servers",
+      ["<server", "<state", "steps", "50 % within", "99 % within", "clock", "<errors"],
+      servers.map(row),
+    ),
+    el(
+      "p.soft.small",
+      `${kind}, ${counted(steps, "step")} in ${lately(span)}. A step is a round trip; checks at the same time share one. The clock is how far the server's is ahead of this process's.`,
+    ),
+    isUp && el("p.soft.small", `If it fails: ${meanwhile(words)}`),
+  ];
 }
 
 /** @param {NonNullable<Live["memory"]>} memory */
-const memory = ({ counters, max_counters: max, holds, expired_holds: expired, store_full: full }, isAlone) => el("section", el("h2", "Memory of this process"),
-  el("dl.facts", facts([["Counters", `${count(counters)} of ${count(max)} (${share(counters, max)})`, meter(counters < max * 0.9 ? "admitted" : "denied", counters / max).node],
-    ["Holds", count(holds)], ["Holds that ended by themselves", count(expired)], ["Checks without room", count(full)]])),
-  full > 0 && el("p.notice.bad", "The memory was full. Raise `--max-counters`, or shorten the windows."),
-  isAlone && empty("Counters live in this process.", "They end with it, and other processes have their own. To share them, give the service a store:", command("tollgate serve --config tollgate.yaml --store redis://127.0.0.1:6379")));
+const memory = ({ counters, max_counters: max, holds, expired_holds: expired, store_full: full }, isAlone) =>
+  el(
+    "section",
+    el("h2", "Memory of this process"),
+    el(
+      "dl.facts",
+      facts([
+        [
+          "Counters",
+          `${count(counters)} of ${count(max)} (${share(counters, max)})`,
+          meter(counters < max * 0.9 ? "admitted" : "denied", counters / max).node,
+        ],
+        ["Holds", count(holds)],
+        ["Holds that ended by themselves", count(expired)],
+        ["Checks without room", count(full)],
+      ]),
+    ),
+    full > 0 && el("p.notice.bad", "The memory was full. Raise `--max-counters`, or shorten the windows."),
+    isAlone &&
+      empty(
+        "Counters live in this process.",
+        "They end with it, and other processes have their own. To share them, give the service a store:",
+        command("tollgate serve --config tollgate.yaml --store redis://127.0.0.1:6379"),
+      ),
+  );
 
 /** @returns {View} */
 export function store() {
@@ -41,10 +88,22 @@ export function store() {
     node: el("div", el("h1", { tabindex: -1 }, "Store"), latency, body),
     update(live) {
       const { p50, p99 } = live.latency_ms || {};
-      write(latency, p99 === undefined ? "No check was decided in the last minute." : `Half of the checks are decided within ${millis(p50)}, and 99 % within ${millis(p99)}.`);
+      write(
+        latency,
+        p99 === undefined
+          ? "No check was decided in the last minute."
+          : `Half of the checks are decided within ${millis(p50)}, and 99 % within ${millis(p99)}.`,
+      );
       // What somebody selects or has in hand stays.
-      if (body.contains(document.activeElement) || (body.contains(getSelection()?.anchorNode ?? null) && !getSelection()?.isCollapsed)) return;
-      renew(body, [live.store, live.memory, live.store?.is_up === false && live.seq], () => [live.store && shared(live.store, live.span_seconds), live.memory && memory(live.memory, !live.store)]);
+      if (
+        body.contains(document.activeElement) ||
+        (body.contains(getSelection()?.anchorNode ?? null) && !getSelection()?.isCollapsed)
+      )
+        return;
+      renew(body, [live.store, live.memory, live.store?.is_up === false && live.seq], () => [
+        live.store && shared(live.store, live.span_seconds),
+        live.memory && memory(live.memory, !live.store),
+      ]);
     },
   };
 }

@@ -18,34 +18,69 @@ export const inspected = new Set();
 /** @param {Talkers} answer */
 function table({ policy, by, rows }) {
   const what = by === "denied" ? "denied" : "checks";
-  return plainTable(`Talkers by ${what}`, ["<key", what, "too high by", "share"], rows.map(({ id, key, count: number, error, share: part }) => [
-    [el("a", { href: link(["inspect", policy, id]) }, key === undefined ? el("code", id) : foreign(key, 80)), inspected.has(`${policy} ${id}`) && el("span.badge", "inspected")],
-    count(number), error ? `≤ ${count(error)}` : "0", [share(part), meter(by === "denied" ? "denied" : "admitted", part).node]]));
+  return plainTable(
+    `Talkers by ${what}`,
+    ["<key", what, "too high by", "share"],
+    rows.map(({ id, key, count: number, error, share: part }) => [
+      [
+        el("a", { href: link(["inspect", policy, id]) }, key === undefined ? el("code", id) : foreign(key, 80)),
+        inspected.has(`${policy} ${id}`) && el("span.badge", "inspected"),
+      ],
+      count(number),
+      error ? `≤ ${count(error)}` : "0",
+      [share(part), meter(by === "denied" ? "denied" : "admitted", part).node],
+    ]),
+  );
 }
 
 /** @param {Talkers} answer */
 const about = ({ since, until, total, skipped, counters, max_error: error, memory_bytes: memory }) => [
-  moment(since, serverNow()), ` to ${second(stamp(until))}: ${counted(total, "request")}${skipped ? `, ${count(skipped)} not looked at` : ""}. `,
-  `${count(counters)} counters in ${count(memory / 1024)} KiB, at most ${count(error)} too high.`];
+  moment(since, serverNow()),
+  ` to ${second(stamp(until))}: ${counted(total, "request")}${skipped ? `, ${count(skipped)} not looked at` : ""}. `,
+  `${count(counters)} counters in ${count(memory / 1024)} KiB, at most ${count(error)} too high.`,
+];
 
 export function talkers(policy) {
   let period = route().values.get("period") || "current";
   let asked = -Infinity;
   let hasLeft = false;
-  const periods = choice("Period", [["current", "This period"], ["last", "The one before"]], period, (value) => {
-    period = value;
-    note({ period: value === "last" ? value : "" });
-    asked = -Infinity;
-    read();
-  });
-  const sides = [["denied", "Denied most"], ["checks", "Asks most"]].map(([by, title]) => {
+  const periods = choice(
+    "Period",
+    [
+      ["current", "This period"],
+      ["last", "The one before"],
+    ],
+    period,
+    (value) => {
+      period = value;
+      note({ period: value === "last" ? value : "" });
+      asked = -Infinity;
+      read();
+    },
+  );
+  const sides = [
+    ["denied", "Denied most"],
+    ["checks", "Asks most"],
+  ].map(([by, title]) => {
     const says = el("p.soft.small");
     const body = el("div");
     return { by, says, body, node: el("div", el("h3", title), says, body) };
   });
-  const pair = el("div.pair", sides.map(({ node }) => node));
-  const off = empty("Talkers are off.", "To see who asks, start the service without `--talkers off`:", command("tollgate serve --config tollgate.yaml --talkers hashed"));
-  const hashed = el("p.soft.small", "Keys are ids that are new at each start. To find a customer, ask the ", el("a", { href: link(["inspect"]) }, "inspector"), ": its rows are marked here.");
+  const pair = el(
+    "div.pair",
+    sides.map(({ node }) => node),
+  );
+  const off = empty(
+    "Talkers are off.",
+    "To see who asks, start the service without `--talkers off`:",
+    command("tollgate serve --config tollgate.yaml --talkers hashed"),
+  );
+  const hashed = el(
+    "p.soft.small",
+    "Keys are ids that are new at each start. To find a customer, ask the ",
+    el("a", { href: link(["inspect"]) }, "inspector"),
+    ": its rows are marked here.",
+  );
   const node = el("section", el("div.head", el("h2", "Talkers"), periods), hashed, pair, off);
 
   async function read() {
@@ -58,7 +93,11 @@ export function talkers(policy) {
         fill(says, about(answer));
         // A row that somebody has in hand stays.
         if (body.contains(document.activeElement)) continue;
-        renew(body, [answer.rows, [...inspected]], () => (answer.rows.length ? table(answer) : empty(by === "denied" ? "Nobody was denied." : "Nobody has asked.", "A period is five minutes long.")));
+        renew(body, [answer.rows, [...inspected]], () =>
+          answer.rows.length
+            ? table(answer)
+            : empty(by === "denied" ? "Nobody was denied." : "Nobody has asked.", "A period is five minutes long."),
+        );
       } catch (error) {
         fill(says);
         renew(body, error.words, () => el("p.soft", error.words));
