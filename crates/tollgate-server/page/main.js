@@ -13,11 +13,14 @@ import { inspector } from "./views/inspector.js";
 import { overview } from "./views/overview.js";
 import { policies } from "./views/policies.js";
 import { policy } from "./views/policy.js";
+import { rule } from "./views/rule.js";
 import { store } from "./views/store.js";
 import { trials } from "./views/trials.js";
 
 /** @type {Record<string, (route: Route) => View>} */
-const VIEWS = { "": overview, policy, inspect: inspector, trials, policies, store, domains, about };
+const VIEWS = { "": overview, policy, inspect: inspector, trials, policies, store, domains, rule, about };
+/** Views that belong to another one. */
+const PARENTS = { policy: "", rule: "domains" };
 const PLACES = [
   ["", "Overview"],
   ["inspect", "Inspector"],
@@ -79,8 +82,8 @@ function open() {
   view = (VIEWS[here.view] || overview)(here);
   fill(content, view.node);
   document.title = `${view.title} · Tollgate`;
-  for (const { view: name, node } of links)
-    set(node, "aria-current", (name === here.view || (!name && here.view === "policy")) && "page");
+  const place = PARENTS[here.view] ?? here.view;
+  for (const { view: name, node } of links) set(node, "aria-current", name === place && "page");
   if (known.live) view.update(known.live);
   if (isFirst) return;
   // People who cannot see the change hear the heading of the new view.

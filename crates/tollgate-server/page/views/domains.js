@@ -1,15 +1,17 @@
 // @ts-check
 // The limits of Envoy's domains, where they decide in place of policies.
 
-import { command, el, empty, input, put, write } from "../dom.js";
+import { command, el, empty, input, put, set, write } from "../dom.js";
 import { count } from "../format.js";
 import { liveTable, shareCell, text } from "../live_table.js";
+import { link } from "../route.js";
 
 function nameCell(cell) {
-  const [rule, about] = [el("strong"), el("span.about")];
+  const [rule, about] = [el("a"), el("span.about")];
   put(cell, rule, about);
   return (row) => {
     write(rule, row.rule);
+    set(rule, "href", link(["rule", row.domain, row.rule]));
     write(about, `${row.domain}: ${row.limit}`);
   };
 }

@@ -45,7 +45,7 @@ export function policy({ names: [name = ""], values }) {
     found,
     lost,
   );
-  const who = talkers(name);
+  const who = talkers({ policy: name });
   /** @type {Live} */
   let live;
 

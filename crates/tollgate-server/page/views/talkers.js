@@ -15,15 +15,15 @@ const EVERY = 5000;
 /** The talkers that were inspected in this tab, as `POLICY ID`, so that lists can mark them. @type {Set<string>} */
 export const inspected = new Set();
 
-/** @param {Talkers} answer */
-function table({ policy, by, rows }) {
+/** @param {Talkers} answer @param {string | undefined} policy absent for a rule, whose talkers cannot be inspected */
+function table({ by, rows }, policy) {
   const what = by === "denied" ? "denied" : "checks";
   return plainTable(
     `Talkers by ${what}`,
     ["<key", what, "too high by", "share"],
     rows.map(({ id, key, count: number, error, share: part }) => [
       [
-        el("a", { href: link(["inspect", policy, id]) }, key === undefined ? el("code", id) : foreign(key, 80)),
+        named(policy, id, key === undefined ? el("code", id) : foreign(key, 80)),
         inspected.has(`${policy} ${id}`) && el("span.badge", "inspected"),
       ],
       count(number),
@@ -33,6 +33,8 @@ function table({ policy, by, rows }) {
   );
 }
 
+const named = (policy, id, name) => (policy ? el("a", { href: link(["inspect", policy, id]) }, name) : name);
+
 /** @param {Talkers} answer */
 const about = ({ since, until, total, skipped, counters, max_error: error, memory_bytes: memory }) => [
   moment(since, serverNow()),
@@ -40,7 +42,8 @@ const about = ({ since, until, total, skipped, counters, max_error: error, memor
   `${count(counters)} counters in ${count(memory / 1024)} KiB, at most ${count(error)} too high.`,
 ];
 
-export function talkers(policy) {
+/** @param {{policy?: string, domain?: string, rule?: string}} subject */
+export function talkers(subject) {
   let period = route().values.get("period") || "current";
   let asked = -Infinity;
   let hasLeft = false;
@@ -89,13 +92,13 @@ export function talkers(policy) {
     for (const { by, says, body } of sides) {
       if (hasLeft) return;
       try {
-        const { body: answer } = await ask(query("talkers", { policy, by, period, limit: 10 }));
+        const { body: answer } = await ask(query("talkers", { ...subject, by, period, limit: 10 }));
         fill(says, about(answer));
         // A row that somebody has in hand stays.
         if (body.contains(document.activeElement)) continue;
         renew(body, [answer.rows, [...inspected]], () =>
           answer.rows.length
-            ? table(answer)
+            ? table(answer, subject.policy)
             : empty(by === "denied" ? "Nobody was denied." : "Nobody has asked.", "A period is five minutes long."),
         );
       } catch (error) {
@@ -111,7 +114,7 @@ export function talkers(policy) {
     update({ talkers: kind }) {
       off.hidden = kind !== "off";
       pair.hidden = periods.hidden = kind === "off";
-      hashed.hidden = kind !== "hashed";
+      hashed.hidden = kind !== "hashed" || !subject.policy;
       if (kind !== "off") read();
     },
     leave: () => (hasLeft = true),
