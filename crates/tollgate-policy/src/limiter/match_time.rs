@@ -80,8 +80,8 @@ impl<'a> FirstEnd<'a> {
     /// store that answered, the estimate decides.
     pub(super) fn passed_at(self, counted: &[QuotaState]) -> Option<Timestamp> {
         let (end, overrides) = self.end?;
-        let of_store = counted.iter().filter(|state| state.source() != Source::Fallback);
-        let latest = of_store.map(QuotaState::now).max();
+        let from_store = counted.iter().filter(|state| state.source() != Source::Fallback);
+        let latest = from_store.map(QuotaState::now).max();
         let now = latest.unwrap_or_else(|| overrides.now());
         (now >= end).then_some(now)
     }

@@ -72,8 +72,8 @@ fn a_request_is_explained_under_the_overrides_of_a_running_service() {
     let site = Site::start();
     let search = ["--policy", "search"];
     let until = ["--until", "2999-01-01T00:00:00Z"];
-    let of_alice = site.set(&[&search[..], &["--key", "user=alice", "--quota", "500/1m"], &until].concat());
-    let of_mallory = site.set(&[&search[..], &["--key", "user=mallory", "--deny"]].concat());
+    let alice_id = site.set(&[&search[..], &["--key", "user=alice", "--quota", "500/1m"], &until].concat());
+    let mallory_id = site.set(&[&search[..], &["--key", "user=mallory", "--deny"]].concat());
     site.set(&[&search[..], &["--prefix", "user=bot-", "--unlimited"]].concat());
 
     let explain = |arguments: &[&str]| {
@@ -84,16 +84,16 @@ fn a_request_is_explained_under_the_overrides_of_a_running_service() {
     let alice = explain(&["user=alice", "plan=gold"]);
     // What the override replaces is not named.
     let lines = format!(
-        "search (line 3) counts user=alice\n  by override {of_alice}, until 2999-01-01T00:00:00Z\n  takes 1 of 500/1m, "
+        "search (line 3) counts user=alice\n  by override {alice_id}, until 2999-01-01T00:00:00Z\n  takes 1 of 500/1m, "
     );
-    assert!(of_alice.starts_with("search:=") && alice.contains(&lines), "{alice}");
+    assert!(alice_id.starts_with("search:=") && alice.contains(&lines), "{alice}");
     assert!(alice.contains("all (line 7) counts all requests\n  takes 1 of 1000/1m, "), "{alice}");
     let later = explain(&["user=alice", "plan=gold", "--at", "2999-01-01T00:00:00Z"]);
     assert!(later.contains("uses the quotas in line 6") && !later.contains("by override"), "{later}");
 
     let mallory = explain(&["user=mallory"]);
     assert!(mallory.starts_with("denied: an override of `search` denies the request"), "{mallory}");
-    let lines = format!("search (line 3) denies the request\n  by override {of_mallory}\n");
+    let lines = format!("search (line 3) denies the request\n  by override {mallory_id}\n");
     assert!(mallory.contains(&lines), "{mallory}");
     assert!(mallory.contains("all (line 7) matches and counts nothing: `search` decides"), "{mallory}");
     let bot = explain(&["user=bot-7"]);
@@ -105,7 +105,7 @@ fn a_request_is_explained_under_the_overrides_of_a_running_service() {
     assert!(bob.contains("takes 1 of 5/1m") && !bob.contains("by override"), "{bob}");
 
     let report: Value = serde_json::from_str(&explain(&["user=alice", "--json"])).expect("JSON");
-    assert_eq!(report["policies"][0]["override"], json!({ "id": of_alice, "until": 32_472_144_000_000_i64 }));
+    assert_eq!(report["policies"][0]["override"], json!({ "id": alice_id, "until": 32_472_144_000_000_i64 }));
     assert_eq!(report["policies"][1]["override"], Value::Null);
     assert_eq!(report["overrides"]["count"], 3);
     assert!(report["overrides"]["version"].as_str().is_some_and(|version| version.ends_with(".3")));

@@ -80,7 +80,7 @@ fn an_override_without_its_policy_is_listed_and_can_be_deleted() {
     assert_eq!(service.admin("POST", "/v1/policies/reload", &[], "{}").status, 200);
     assert_eq!(service.delete(&json!({ "id": id })).status, 200);
     assert_eq!(service.list("")["overrides"], json!([]));
-    // Nobody looks at the list after a reload that takes a denial back, so the log tells of it once.
+    // Nobody looks at the list after a reload that takes a denial back, so the log reports it once.
     service.server.signal("TERM");
     let (_, log) = service.server.wait();
     let told: Vec<&str> =
