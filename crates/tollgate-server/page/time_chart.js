@@ -87,6 +87,7 @@ export function timeChart(height, pointed, zoomed) {
   }
 
   function pointerup(event) {
+    if (pressed < 0) return;
     if (Math.abs(event.clientX - pressed) > CHOICE)
       see([timeOf({ clientX: pressed }), timeOf(event)].sort((a, b) => a - b));
     pressed = -1;

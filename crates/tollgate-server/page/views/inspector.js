@@ -50,7 +50,7 @@ export function inspector({ names: [policy, id] }) {
   function add(name, value) {
     const row = el(
       "div.attribute",
-      input("", {
+      input(undefined, {
         "aria-label": "Attribute",
         class: "attribute-name",
         list: "attributes",
@@ -59,7 +59,7 @@ export function inspector({ names: [policy, id] }) {
         input: offer,
       }),
       el("span", "="),
-      input("", { "aria-label": "Value", placeholder: "value", value }),
+      input(undefined, { "aria-label": "Value", placeholder: "value", value }),
       button("Remove", () => {
         row.remove();
         if (!rows.children.length) add("", "");

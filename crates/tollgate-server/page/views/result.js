@@ -2,8 +2,9 @@
 // What the inspector found: the verdict, each policy that applies with its counters, and the reasons of the others.
 
 import { sentence } from "../api.js";
-import { button, el, write } from "../dom.js";
+import { button, el, put, write } from "../dom.js";
 import { count, foreign, length, moment, second, stamp, told } from "../format.js";
+import { plainTable } from "../live_table.js";
 import { serverNow } from "../poll.js";
 import { link } from "../route.js";
 import { meter, sign } from "../spark.js";
@@ -48,75 +49,45 @@ const overridden = (over) =>
   over &&
   el("span.badge", "override ", over.until === undefined ? "without end" : ["until ", moment(over.until, serverNow())]);
 
-/** @param {InspectedQuota} quota */
+/** A row of a quota, and what writes the time until it resets. @param {InspectedQuota} quota */
 function quotaRow({ quota, limit, used, held, remaining, reset_after_ms: reset, override }, at) {
   const number = used ?? held ?? 0;
-  const ends = el("td");
-  const tick = () =>
-    write(ends, reset === undefined ? "–" : length(Math.ceil((at + reset - serverNow()) / 1000) * 1000));
-  tick();
-  const row = el(
-    "tr",
-    el("th.left", { scope: "row" }, quota, overridden(override)),
-    el("td", `${count(number)} of ${count(limit)}`, meter(number < limit ? "admitted" : "denied", number / limit).node),
-    el("td", count(remaining ?? Math.max(0, limit - number))),
-    ends,
-  );
-  return { row, tick };
+  const bar = meter(number < limit ? "admitted" : "denied", number / limit);
+  const ends = el("span");
+  const tick = () => write(ends, length(Math.ceil((at + Number(reset) - serverNow()) / 1000) * 1000));
+  if (reset === undefined) write(ends, "–");
+  else tick();
+  const left = count(remaining ?? Math.max(0, limit - number));
+  const cells = [[quota, overridden(override)], [`${count(number)} of ${count(limit)}`, bar.node], left, ends];
+  return { cells, tick: reset === undefined ? () => {} : tick };
 }
+
+const ROLES = { exempt: "It admits the request without counting.", deny: "It denies the request." };
+
+/** What trials have counted, in words. @param {AppliedPolicy} applied */
+const tried = ({ trials = [] }) =>
+  trials.flatMap(({ kind, quotas = [], answer }) =>
+    quotas.map(({ quota, used = 0, limit }) => {
+      const words = `${kind}: ${quota}, ${count(used)} of ${count(limit)} used`;
+      return el("p.small.soft", answer ? `${words}, ${answer}` : words);
+    }),
+  );
 
 /** @param {AppliedPolicy} applied */
 function card(applied, found, subject, live, again) {
-  const { policy, mode, role, id, counts, override, quotas = [], in_flight: flight, trials = [] } = applied;
+  const { policy, mode, role, id, counts, override, quotas = [], in_flight: flight } = applied;
   const all = flight ? [...quotas, { ...flight, quota: flight.quota || flight.written || "in flight" }] : quotas;
   const rows = all.map((quota) => quotaRow(quota, stamp(found.at)));
-  const tags = [mode !== "enforce" && mode, role !== "limit" && role]
-    .filter(Boolean)
-    .map((tag) => el("span.badge", tag));
-  const tried = trials.flatMap(({ kind, quotas = [], answer }) =>
-    quotas.map(({ quota, used, limit }) =>
-      el(
-        "p.small.soft",
-        `${kind}: ${quota}, ${count(used ?? 0)} of ${count(limit)} used${answer ? `, ${answer}` : ""}`,
-      ),
-    ),
-  );
-  const none =
-    role === "exempt"
-      ? "It admits the request without counting."
-      : role === "deny"
-        ? "It denies the request."
-        : "It counts nothing.";
+  const tags = [mode !== "enforce" && mode, role !== "limit" && role].filter(Boolean);
+  const title = el("h3", el("a", { href: link(["policy", policy]) }, policy));
+  const names = tags.map((tag) => el("span.badge", tag));
+  const cells = rows.map(({ cells }) => cells);
+  const table = plainTable(`Counters of ${policy}`, ["<quota", "used", "left", "resets in"], cells);
   const node = el(
     "article.card",
-    el(
-      "div.head",
-      el("h3", el("a", { href: link(["policy", policy]) }, policy), tags, overridden(override)),
-      counts ? foreign(counts) : id && el("code", id),
-    ),
-    rows.length
-      ? el(
-          "div.scroll",
-          el(
-            "table",
-            el("caption.hidden", `Counters of ${policy}`),
-            el(
-              "thead",
-              el(
-                "tr",
-                ["quota", "used", "left", "resets in"].map((head, at) =>
-                  el("th", { scope: "col", class: !at && "left" }, head),
-                ),
-              ),
-            ),
-            el(
-              "tbody",
-              rows.map(({ row }) => row),
-            ),
-          ),
-        )
-      : el("p.soft", none),
-    tried,
+    el("div.head", put(title, names, overridden(override)), counts ? foreign(counts) : id && el("code", id)),
+    rows.length ? table : el("p.soft", ROLES[role ?? ""] || "It counts nothing."),
+    tried(applied),
     rows.length > 0 && changeButtons(applied, found, subject, live, again),
   );
   return { node, tick: () => rows.forEach(({ tick }) => tick()) };
