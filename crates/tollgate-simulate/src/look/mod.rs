@@ -34,6 +34,13 @@ mod tests {
         assert_eq!((STYLE_DIGEST, SCRIPT_DIGEST), (&*digest(STYLE), &*digest(SCRIPT)));
     }
 
+    /// The live page of the service is of one family with reports. It has a copy, because a package holds its own files.
+    #[test]
+    fn the_live_page_has_the_same_tokens() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../tollgate-server/page/tokens.css");
+        assert_eq!(std::fs::read_to_string(page).unwrap(), include_str!("tokens.css"));
+    }
+
     /// Every reader of a report loads them.
     #[test]
     fn the_style_and_the_scripts_stay_small() {
