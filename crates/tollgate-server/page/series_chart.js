@@ -1,5 +1,5 @@
 // @ts-check
-// The figure of a feed: what was allowed and denied, stacked; what trials would deny, and what passed without the store.
+// The figure of a feed: what was allowed and denied, stacked; what was answered without the store; what trials would deny.
 
 import { button, el, fill, renew, set, write } from "./dom.js";
 import { count, counted, hour, moment, second, share, stamp, told } from "./format.js";
@@ -101,16 +101,13 @@ export function seriesChart(title, height) {
       if (!times.length) return;
       // A line along zero says nothing.
       const some = (values) => values.map((value, at) => (value || values[at - 1] || values[at + 1] ? value : null));
+      const all = allowed.map((value, at) => (value === null ? null : value + Number(denied[at])));
       const layers = [
-        {
-          kind: "area.admitted",
-          name: "allowed",
-          values: allowed.map((value, at) => (value === null ? null : value + Number(denied[at]))),
-        },
+        { kind: "area.admitted", name: "allowed", values: all },
+        { kind: "area.fallback", name: "answered without the store", values: fallback },
         { kind: "area.denied", name: "denied", values: denied },
         { kind: "line.trial", name: "denied by a trial", values: some(trial) },
-        { kind: "line.fallback", name: "answered without the store", values: some(fallback) },
-      ].filter(({ kind, values }) => kind.startsWith("area") || values.some(Boolean));
+      ].filter(({ name, values }) => ["allowed", "denied"].includes(name) || values.some(Boolean));
       const events = feed.marks.filter(({ at }) => stamp(at) >= times[0] * 1000);
       chart.draw(
         times,
