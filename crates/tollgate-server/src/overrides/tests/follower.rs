@@ -61,11 +61,15 @@ async fn a_process_follows_others_and_says_when_it_cannot() {
 #[tokio::test]
 async fn the_age_after_a_load_runs_from_the_last_call() {
     const DELAY: Duration = Duration::from_millis(100);
+    const LONGEST: Duration = Duration::from_secs(60);
     let server = Server::start(Software::Redis);
     let proxy = FaultProxy::before(server.address());
+    let OverridesPlace::Shared(records) = stored_at(proxy.address()) else { panic!("another place") };
+    // The connection is there, so what follows is the delayed calls alone.
+    drop(records.load(LONGEST).await.unwrap());
     proxy.delay(ByteDirection::Reply, DELAY);
     let begin = Stopwatch::start();
-    let kept = Kept::start(stored_at(proxy.address()), 100, None);
+    let kept = Kept::start(OverridesPlace::Shared(records), 100, None);
     kept.until("it has read them", |kept| kept.overrides.status().age.is_some()).await;
     let age = kept.overrides.status().age.unwrap();
     // One reply says that all are to be loaded, and at least one more has them.
