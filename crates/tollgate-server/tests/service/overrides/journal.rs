@@ -41,7 +41,8 @@ impl Place {
 
     /// Starts a service that cannot start. Returns its exit status and standard error.
     fn refused(&self) -> (Option<i32>, String) {
-        let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+        // An address that no host here has, so that a start that should be refused ends in any case.
+        let listen = ["--listen", "192.0.2.1:1"];
         let output = tollgate().arg("serve").args(&self.flags).args(listen).output().expect("it runs");
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     }
