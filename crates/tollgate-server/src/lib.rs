@@ -40,7 +40,7 @@
 //! files, which `live` watches and reloads. Envoy's limits can come from a management server, which `xds` follows. `decide` is independent of wire formats, `http` and `grpc` are independent
 //! of counters and of each other: `answer` has the rejections that both word. Everything works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with. `overrides` keeps the limits that
-//! are changed while the service runs. The other commands are in [`cli`].
+//! are changed while the service runs. `dashboard` has the live page and its data. The other commands are in [`cli`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -48,6 +48,7 @@ mod access;
 mod answer;
 pub mod args;
 pub mod cli;
+mod dashboard;
 mod decide;
 mod grpc;
 mod http;

@@ -1,10 +1,11 @@
 //! Command-line flags, and the environment variables that act like them.
 //!
-//! Flags about a shared store are in `store`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, about
+//! Flags about a shared store are in `store`, about the live page in `dashboard`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, about
 //! overrides in `override_command`, those of commands that read policy files in `policies`, and those of commands that read logs
 //! in `simulate`. `value` and `log_value` parse single values, and `environment` handles variables.
 
 mod command_line;
+mod dashboard;
 mod environment;
 pub mod exit_status;
 mod grpc;
@@ -38,6 +39,7 @@ use tollgate_policy::Generation;
 
 pub(crate) use self::command_line::IMPORT_FOLDER;
 pub use self::command_line::{CommandLine, OriginalEnvironment};
+pub use self::dashboard::{DashboardArgs, DashboardChoice};
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith, overriding_variable};
 pub use self::grpc::GrpcArgs;
@@ -72,6 +74,9 @@ const FLEET: &str = "Fleet";
 
 /// The heading of its flags in the help.
 const GRPC: &str = "gRPC";
+
+/// The heading of its flags in the help.
+const DASHBOARD: &str = "Live page";
 
 /// The heading of its flags in the help.
 const OVERRIDES: &str = "Overrides";
@@ -352,6 +357,10 @@ pub struct ServeArgs {
     /// Overrides.
     #[command(flatten)]
     pub overrides: OverrideArgs,
+
+    /// The live page.
+    #[command(flatten)]
+    pub dashboard: DashboardArgs,
 
     /// The environment of another program that the flags stand for.
     #[arg(skip)]

@@ -4,7 +4,7 @@
 //! table answers it. `query`, `body` and `json` read requests; `wire` has the types of requests and replies. The
 //! handlers are in `checks`, `holds` and `counts` (callers' own requests), `changes`, `overrides`, `policies` and
 //! `reloads` (for administrators). `rejection` answers requests that get no decision. `dialects` has the paths and words of other
-//! systems. `forwarded` answers proxies about requests that headers describe. `openapi` describes the table. `connection`
+//! systems. `dashboard` is the live page. `forwarded` answers proxies about requests that headers describe. `openapi` describes the table. `connection`
 //! is HTTP on one connection, and `outgoing` is the body of an answer that is being sent.
 
 mod changes;
@@ -13,6 +13,7 @@ mod checks;
 mod clock;
 mod connection;
 mod counts;
+mod dashboard;
 mod dialects;
 mod domains;
 mod door;
@@ -57,6 +58,7 @@ use crate::access::listener::Listener;
 use crate::access::peer::ConnectionPeer;
 use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
+use crate::dashboard::Dashboard;
 use crate::decide::decider::Decider;
 use crate::decide::engine::DecisionEngine;
 use crate::live::record::{NO_LIMITS, UNUSABLE};
@@ -90,6 +92,8 @@ pub(crate) struct Edge {
     budget: Budget,
     metrics: Arc<Metrics>,
     scrape: Scrape,
+    /// The live page, if there is one.
+    dashboard: Option<Arc<Dashboard>>,
     phase: Phase,
     /// Limits the log lines about refused requests of proxies.
     refusal_logged: LogGap,
@@ -105,6 +109,7 @@ impl Edge {
         asking: CheckOptions,
         resources: Resources,
         scrape: Scrape,
+        dashboard: Option<Arc<Dashboard>>,
     ) -> Self {
         let Resources { phase, metrics, budget } = resources;
         let live = decider.policies().map(DecisionEngine::live);
@@ -114,6 +119,7 @@ impl Edge {
             Decider::Policies(_) => Operations::of_policies(asking.dialect),
             Decider::Domains(_) => Operations::of_domains(),
         };
+        let operations = if dashboard.is_some() { operations.with_dashboard() } else { operations };
         let operations = if asking.test_clock.is_some() { operations.with_test_clock() } else { operations };
         let asks_principals = listeners.iter().any(Listener::asks_principals);
         let statuses = operations.iter().flat_map(|operation| operation.rejections(asks_principals));
@@ -132,6 +138,7 @@ impl Edge {
             budget,
             metrics,
             scrape,
+            dashboard,
             phase,
             refusal_logged: LogGap::default(),
             series: CountedSeries::new(),
@@ -236,6 +243,16 @@ impl Edge {
     fn engine(&self) -> Result<&DecisionEngine, Rejection> {
         let missing = "this service has no policies";
         self.decider.policies().ok_or_else(|| Rejection::new(RejectionKind::NotFound, missing))
+    }
+
+    /// Returns the live page.
+    ///
+    /// # Errors
+    ///
+    /// If there is none. Such a service has no operation that needs it.
+    fn dashboard(&self) -> Result<&Dashboard, Rejection> {
+        let missing = "this service has no live page (`serve --dashboard off`)";
+        self.dashboard.as_deref().ok_or_else(|| Rejection::new(RejectionKind::NotFound, missing))
     }
 
     /// Checks the number of requests in a batch, and holds the memory for its answer, if a connection's own share is too

@@ -11,6 +11,7 @@ use super::query::QueryParameter;
 use super::wire::SchemaOf;
 use super::{Edge, Reply};
 use crate::access::caller::Caller;
+use crate::access::listener::{Listener, ListenerKind};
 use crate::access::scope::Scope;
 use crate::answer::rejection::Rejection;
 
@@ -89,6 +90,8 @@ pub(super) enum Success {
     Document(&'static str),
     /// Text of one of these media types.
     Text(&'static [&'static str]),
+    /// A file of the live page.
+    Page,
 }
 
 /// An operation and its handler.
@@ -199,6 +202,25 @@ impl Operation {
     /// Returns the row of the table.
     pub(super) fn handled_by(self, handler: Handler) -> OperationRow {
         OperationRow { operation: self, handler }
+    }
+
+    /// Returns whether it answers requests at this path. The page has many files, and one operation for all of them.
+    pub(super) fn is_at(&self, path: &str) -> bool {
+        self.path == path
+            || self.is_of_page()
+                && self.path != "/"
+                && self.path.ends_with('/')
+                && path.starts_with(self.path)
+    }
+
+    /// Returns whether it answers with the files of the live page, which are no part of the API.
+    pub(super) const fn is_of_page(&self) -> bool {
+        matches!(self.success, Success::Page)
+    }
+
+    /// Returns whether this listener offers it.
+    pub(super) fn is_on(&self, listener: &Listener) -> bool {
+        listener.grants(self.scope) && (!self.is_of_page() || listener.kind == ListenerKind::Admin)
     }
 
     pub(super) fn allows(&self, method: &Method) -> bool {

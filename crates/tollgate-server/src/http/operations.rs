@@ -5,6 +5,7 @@ use http::{Method, Request, StatusCode};
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::clock::{ClockReply, ClockRequest};
+use super::dashboard::PAGE_FOLDER;
 use super::dialects::{Dialect, leetdezine};
 use super::operation::{
     Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, RequestHeader, Success, UNAVAILABLE,
@@ -20,7 +21,7 @@ use super::wire::{
     ReserveBatchReply, ReserveBatchRequest, ReserveRequest, ResetRequest, SchemaOf, SetOverrideReply,
     SetOverrideRequest, SetRequest, SettleBatchReply, SettleBatchRequest, SettleReply, SettleRequest,
 };
-use super::{Edge, domains, forwarded, overrides, reply};
+use super::{Edge, dashboard, domains, forwarded, overrides, reply};
 use crate::access::listener::Listener;
 use crate::access::scope::Scope;
 use crate::answer::rejection::Rejection;
@@ -32,6 +33,8 @@ pub(super) struct Operations {
     rows: Box<[OperationRow]>,
     /// The paths that use policies, in a service without policies.
     without_policies: Box<[&'static str]>,
+    /// The paths of the live page, in a service without it.
+    without_dashboard: Box<[&'static str]>,
     /// The paths at which proxies ask.
     proxy_paths: Box<[&'static str]>,
 }
@@ -164,7 +167,7 @@ impl Operations {
         let foreign = dialect.map(Self::of_dialect).into_iter().chain(rules);
         let foreign = foreign.chain(actuator.into_iter().flatten());
         let (rows, proxy_paths) = (Self::own().into_iter().chain(foreign).collect(), Self::proxy_paths());
-        Self { rows, without_policies: [].into(), proxy_paths }
+        Self { rows, without_policies: [].into(), without_dashboard: Self::dashboard_paths(), proxy_paths }
     }
 
     /// Returns the operations of a service whose domains decide: those of envoyproxy/ratelimit in place of all that use
@@ -184,8 +187,19 @@ impl Operations {
         Self {
             rows: others.into_iter().chain(rows).collect(),
             without_policies: asking.iter().map(|row| row.operation.path).collect(),
+            without_dashboard: Self::dashboard_paths(),
             proxy_paths: Self::proxy_paths(),
         }
+    }
+
+    fn dashboard_paths() -> Box<[&'static str]> {
+        dashboard::rows().into_iter().map(|row| row.operation.path).collect()
+    }
+
+    /// Adds the live page.
+    pub(super) fn with_dashboard(self) -> Self {
+        let rows = self.rows.into_iter().chain(dashboard::rows()).collect();
+        Self { rows, without_dashboard: [].into(), ..self }
     }
 
     fn proxy_paths() -> Box<[&'static str]> {
@@ -429,7 +443,7 @@ impl Operations {
     ) -> Result<&OperationRow, Rejection> {
         let (path, method) = (request.uri().path(), request.method());
         let is_asked = |operation: &Operation| {
-            operation.path == path && operation.allows(method) && listener.grants(operation.scope)
+            operation.is_at(path) && operation.allows(method) && operation.is_on(listener)
         };
         let found = self.rows.iter().find(|row| is_asked(&row.operation));
         found.ok_or_else(|| self.not_found(listener, listeners, path))
@@ -437,10 +451,10 @@ impl Operations {
 
     #[cold]
     fn not_found(&self, listener: &Listener, listeners: &[Listener], path: &str) -> Rejection {
-        let at_path = || self.iter().filter(|operation| operation.path == path);
-        let granted = |listener: &Listener| at_path().any(|operation| listener.grants(operation.scope));
+        let at_path = || self.iter().filter(|operation| operation.is_at(path));
+        let granted = |listener: &Listener| at_path().any(|operation| operation.is_on(listener));
         if granted(listener) {
-            let granted = at_path().filter(|operation| listener.grants(operation.scope));
+            let granted = at_path().filter(|operation| operation.is_on(listener));
             let mut methods: Vec<&str> = granted.flat_map(Operation::methods).map(Method::as_str).collect();
             methods.sort_unstable();
             return Rejection::method_not_allowed(&methods.join(", "));
@@ -456,6 +470,9 @@ impl Operations {
                 "this path uses policies, but the limits of envoyproxy/ratelimit replace them (`serve --import \
                  envoy-ratelimit`): use `/json`, or gRPC"
                     .to_owned()
+            }
+            (None, _) if self.without_dashboard.contains(&path) || path.starts_with(PAGE_FOLDER) => {
+                "this path is part of the live page, which was turned off (`serve --dashboard off`)".to_owned()
             }
             (None, _) if path == domains::PATH => {
                 "this path is only served with `serve --import envoy-ratelimit`; with policies, use `/v1/check`, \

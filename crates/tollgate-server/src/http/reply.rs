@@ -38,7 +38,10 @@ impl Reply {
     /// Returns the same head, with the length of the omitted body.
     pub(super) fn without_body(mut self) -> Self {
         let length = self.length();
-        self.headers_mut().insert(CONTENT_LENGTH, length.into());
+        // Such an answer has no body for GET either, and a length would be that of the body that the client has.
+        if self.response.status() != StatusCode::NOT_MODIFIED {
+            self.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
         Self { response: self.response.map(|_| Bytes::new()), ..self }
     }
 }

@@ -33,6 +33,7 @@ use self::rules::Rules;
 use self::signals::{Hangup, Signals};
 use crate::access::listener::{Listener, ListenerKind};
 use crate::args::LogFormat;
+use crate::dashboard::Dashboard;
 use crate::decide::counting::CountingParts;
 use crate::decide::engine::DecisionEngine;
 use crate::grpc::{self, AddedHeaders, Grpc, RateLimitSettings};
@@ -251,7 +252,16 @@ impl BoundServer {
         let overrides = rules.overrides;
         let followed =
             FollowedRules { source: rules.source, xds: rules.xds, overrides: Arc::clone(&overrides) };
-        let edge = Edge::new(&http_listeners, decider, followed, settings.asking, resources.clone(), scrape);
+        let dashboard = settings.dashboard.map(|_| Arc::new(Dashboard::new()));
+        let edge = Edge::new(
+            &http_listeners,
+            decider,
+            followed,
+            settings.asking,
+            resources.clone(),
+            scrape,
+            dashboard,
+        );
         let edge = Arc::new(edge);
         let peers = settings.max_connections_per_peer;
         let listening = Acceptors { resources: &resources, tls, max_connections_per_peer: peers };

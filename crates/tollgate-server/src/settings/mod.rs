@@ -1,6 +1,7 @@
 //! The settings of the service: ready objects, created from flags, variables and files.
 
 mod addresses;
+mod dashboard;
 mod default_notes;
 mod error;
 pub(crate) mod flags;
@@ -17,6 +18,7 @@ use tollgate::{Clock, ManualClock, MemoryStore, SystemClock};
 use tollgate_policy::{Policies, Warning, WhenFull};
 
 pub(crate) use self::addresses::Addresses;
+pub(crate) use self::dashboard::DashboardSettings;
 pub(crate) use self::default_notes::DefaultNotes;
 pub use self::error::SettingsError;
 use self::import::{ImportError, other_spring_variables};
@@ -58,6 +60,8 @@ pub struct Settings {
     pub(crate) asking: CheckOptions,
     /// The other system whose metric names are exported as well.
     pub(crate) metric_aliases: Option<MetricAliases>,
+    /// The live page, if there is one.
+    pub(crate) dashboard: Option<DashboardSettings>,
     /// Without one for checks, they come over gRPC alone.
     pub(crate) addresses: Addresses,
     pub(crate) grpc: GrpcSettings,
@@ -245,6 +249,7 @@ impl Settings {
                 },
             },
             metric_aliases: args.metric_aliases,
+            dashboard: DashboardSettings::new(&args.dashboard),
             addresses,
             grpc: GrpcSettings::new(&args.grpc_args),
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),

@@ -16,6 +16,7 @@ mod checks;
 mod clients;
 mod command;
 mod config;
+mod dashboard;
 mod explain_overrides;
 mod fleet;
 mod forwarded;

@@ -34,7 +34,8 @@ pub(super) fn document<'a>(
 ) -> Bytes {
     let mut describer = Describer::new(policies, trials_header);
     let mut paths = Map::new();
-    for operation in operations {
+    // People open the page; no client is generated from it.
+    for operation in operations.filter(|operation| !operation.is_of_page()) {
         let granting: Vec<&Listener> =
             listeners.iter().filter(|listener| listener.grants(operation.scope)).collect();
         let described = describer.operation(operation, &granting);
@@ -209,6 +210,7 @@ impl<'a> Describer<'a> {
             Success::Document(description) => {
                 plain(description, "application/json", json!({ "type": "object" }))
             }
+            Success::Page => return Map::new(),
             Success::Text(media_types) => {
                 let mut reply = plain("Text", "", Value::Null);
                 let schema = json!({ "schema": { "type": "string" } });

@@ -1,0 +1,96 @@
+//! The files of the page, which are part of the program.
+
+use std::fmt;
+use std::io::Write as _;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ring::digest::{SHA256, digest};
+
+include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
+
+/// All files of the page.
+#[derive(Debug)]
+pub(crate) struct Page(Box<[PageFile]>);
+
+/// A file of the page.
+pub(crate) struct PageFile {
+    /// Its path below `/ui/`.
+    name: &'static str,
+    pub(crate) media_type: &'static str,
+    pub(crate) content: Packed,
+}
+
+/// A body that is there in both forms in which clients take it.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    plain: Bytes,
+    /// Made for the first client that takes it.
+    gzip: OnceLock<Bytes>,
+    /// Names the content, without quotation marks.
+    tag: String,
+}
+
+impl Page {
+    pub(crate) fn new() -> Self {
+        Self(PAGE_FILES.iter().filter_map(|(name, bytes)| PageFile::new(name, bytes)).collect())
+    }
+
+    /// Returns the file of this name. The empty name is that of the page itself.
+    pub(crate) fn file(&self, name: &str) -> Option<&PageFile> {
+        let name = if name.is_empty() { "index.html" } else { name };
+        self.0.iter().find(|file| file.name == name)
+    }
+}
+
+impl PageFile {
+    fn new(name: &'static str, bytes: &'static [u8]) -> Option<Self> {
+        Some(Self { name, media_type: media_type(name)?, content: Packed::new(Bytes::from_static(bytes)) })
+    }
+}
+
+impl Packed {
+    pub(crate) fn new(plain: Bytes) -> Self {
+        let hash = digest(&SHA256, &plain);
+        let tag = hash.as_ref().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        Self { plain, gzip: OnceLock::new(), tag }
+    }
+
+    pub(crate) fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    pub(crate) fn plain(&self) -> Bytes {
+        self.plain.clone()
+    }
+
+    /// Returns the compressed content.
+    pub(crate) fn gzip(&self) -> Bytes {
+        self.gzip.get_or_init(|| compressed(&self.plain)).clone()
+    }
+}
+
+fn compressed(plain: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::default());
+    // This cannot fail: a vector takes every byte.
+    let _ = encoder.write_all(plain);
+    encoder.finish().unwrap_or_default().into()
+}
+
+fn media_type(name: &str) -> Option<&'static str> {
+    Some(match name.rsplit_once('.')?.1 {
+        "html" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "svg" => "image/svg+xml",
+        _ => return None,
+    })
+}
+
+impl fmt::Debug for PageFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageFile").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,3 @@
+//! The live page and its data.
+
+mod page;
