@@ -43,7 +43,8 @@ function parts({ status, problem, words }, wait) {
       `It lacks the scope \`${problem.scope}\`. `,
       forget("Use another token"),
     ];
-  if (status === 403 || status === 421) return ["The service refuses this address.", words];
+  if (status === 403 || status === 421)
+    return ["The service does not show its figures here.", words, " ", token.get() && forget("Use another token")];
   if (status === 429) return ["Too many pages watch this process.", "Close one of them. ", next];
   return status
     ? ["The service has no figures for the page.", words, " ", next]

@@ -46,8 +46,7 @@ function outage({ store }, now) {
 
 /** @param {Live} live */
 function gaps({ sources, totals, memory, span_seconds: span }) {
-  const open = sources.fallback_allowed;
-  const refused = sources.fallback_denied + sources.none;
+  const { fallback_open: open, fallback_local: shared, none } = sources;
   const checks = (number) => `In ${lately(span)}, ${counted(number, "check")} (${share(number, totals.checks)})`;
   if (memory?.store_full)
     return [
@@ -56,7 +55,8 @@ function gaps({ sources, totals, memory, span_seconds: span }) {
       `${checks(memory.store_full)} found no room for a counter. Raise \`--max-counters\`.`,
     ];
   if (open) return ["watch", "Gaps", `${checks(open)} passed without a count of the store.`];
-  return refused > 0 && ["watch", "Gaps", `${checks(refused)} had no answer from the store.`];
+  if (none) return ["watch", "Gaps", `${checks(none)} got no decision.`];
+  return shared > 0 && ["watch", "Gaps", `${checks(shared)} were decided by this process's share alone.`];
 }
 
 /** @param {Live} live */

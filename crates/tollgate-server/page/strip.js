@@ -13,8 +13,8 @@ const SOURCES = [
   ["store", "of-store", "store"],
   ["local", "of-local", "known denials"],
   ["policies", "of-policies", "policies alone"],
-  ["fallback_allowed", "of-fallback", "uncounted"],
-  ["fallback_denied", "of-none", "denied without store"],
+  ["fallback_local", "of-share", "local share"],
+  ["fallback_open", "of-fallback", "uncounted"],
   ["none", "of-none", "no answer"],
 ];
 /** Screen readers hear news only so often. */
@@ -91,11 +91,10 @@ function ofStore({ store, memory }) {
     return ["memory", memory ? `${count(memory.counters)} of ${counted(memory.max_counters, "counter")}` : ""];
   const { servers, down_since: since, kind } = store;
   if (!store.is_up) return [since ? `down ${length(serverNow() - stamp(since))}` : "down", kind, "bad"];
-  const slowest = Math.max(...servers.map(({ p99_ms: p99 = 0 }) => p99));
   const up = servers.filter(({ connected }) => connected).length;
   const words = [
     servers.length > 1 && `${up} of ${servers.length} servers`,
-    slowest > 0 && `99 % within ${millis(slowest)}`,
+    store.p99_ms !== undefined && `99 % within ${millis(store.p99_ms)}`,
   ].filter(Boolean);
   return ["up", words.join(", ") || kind, up < servers.length ? "watch" : undefined];
 }

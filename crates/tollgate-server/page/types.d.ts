@@ -18,15 +18,7 @@ interface LivePolicy extends Sums {
   denials: (number | null)[];
 }
 
-interface StoreServer {
-  name: string;
-  connected: boolean;
-  steps: number;
-  errors: Record<string, number>;
-  p50_ms?: number;
-  p99_ms?: number;
-  clock_offset_ms?: number;
-}
+interface StoreServer { name: string; connected: boolean; down_for_ms?: number; trouble?: string }
 
 interface LiveStore {
   kind: string;
@@ -34,6 +26,11 @@ interface LiveStore {
   is_up: boolean;
   down_since?: string;
   without_store: string[];
+  steps: number;
+  errors: Record<string, number>;
+  late_replies: number;
+  p50_ms?: number;
+  p99_ms?: number;
 }
 
 interface Mark { at: string; kind: string; text: string }
@@ -70,7 +67,7 @@ interface Live {
     trial_denied: number; unlimited: number; unmatched: number; checks_now: number;
   };
   sources: {
-    store: number; local: number; policies: number; fallback_allowed: number; fallback_denied: number; none: number;
+    store: number; local: number; policies: number; fallback_local: number; fallback_open: number; none: number;
   };
   latency_ms?: { p50: number; p99: number };
   memory?: { counters: number; max_counters: number; holds: number; expired_holds: number; store_full: number };

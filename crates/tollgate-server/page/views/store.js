@@ -2,53 +2,43 @@
 // The store: its servers, how fast they answer, how they fail, and what decides meanwhile.
 
 import { command, el, empty, facts, renew, write } from "../dom.js";
-import { count, counted, foreign, length, lately, millis, share, stamp } from "../format.js";
+import { count, foreign, lately, length, millis, share, stamp, told } from "../format.js";
 import { plainTable } from "../live_table.js";
 import { serverNow } from "../poll.js";
 import { meanwhile } from "../protection.js";
 import { meter } from "../spark.js";
 
 /** @param {StoreServer} server */
-function row({ name, connected, steps, errors, p50_ms: half, p99_ms: most, clock_offset_ms: offset }) {
-  const failed = Object.entries(errors)
-    .filter(([, number]) => number)
-    .map(([kind, number]) => `${count(number)} ${kind}`);
-  const clock = offset === undefined ? "–" : `${offset < 0 ? "−" : "+"}${millis(Math.abs(offset))}`;
-  return [
-    foreign(name),
-    connected ? "connected" : el("strong.problem", "not connected"),
-    count(steps),
-    millis(half),
-    millis(most),
-    clock,
-    failed.join(", ") || "none",
-  ];
-}
+const row = ({ name, connected, down_for_ms: down, trouble }) => [
+  foreign(name),
+  connected ? "connected" : el("strong.problem", `not connected${down === undefined ? "" : ` for ${length(down)}`}`),
+  trouble ? told(trouble) : "none",
+];
 
 /** @param {LiveStore} store */
-function shared({ kind, servers, is_up: isUp, down_since: since, without_store: words }, span) {
-  const steps = servers.reduce((sum, server) => sum + server.steps, 0);
+function shared({ kind, servers, is_up: isUp, down_since: since, without_store: words, ...figures }, span) {
+  const { steps, errors, late_replies: late, p50_ms: half, p99_ms: most } = figures;
+  const failed = Object.entries(errors)
+    .filter(([, number]) => number)
+    .map(([kind, number]) => `${count(number)} ${kind.replaceAll("_", " ")}`);
+  const down = el("strong", `The store does not answer${since ? `, for ${length(serverNow() - stamp(since))}` : ""}. `);
+  const doctor = el("p", "`tollgate doctor` examines the connection and the server.");
   return [
-    !isUp &&
-      el(
-        "div.notice.bad",
-        el(
-          "p",
-          el("strong", `The store does not answer${since ? `, for ${length(serverNow() - stamp(since))}` : ""}. `),
-          meanwhile(words),
-        ),
-        el("p", "`tollgate doctor` examines the connection and the server."),
-      ),
-    plainTable(
-      "Servers",
-      ["<server", "<state", "steps", "50 % within", "99 % within", "clock", "<errors"],
-      servers.map(row),
-    ),
+    !isUp && el("div.notice.bad", el("p", down, meanwhile(words)), doctor),
     el(
-      "p.soft.small",
-      `${kind}, ${counted(steps, "step")} in ${lately(span)}. A step is a round trip; checks at the same time share one. The clock is how far the server's is ahead of this process's.`,
+      "dl.facts",
+      facts([
+        ["Kind", kind],
+        [`Steps in ${lately(span)}`, count(steps)],
+        ["Half within", millis(half)],
+        ["99 % within", millis(most)],
+        ["Errors", failed.join(", ") || "none"],
+        late > 0 && ["Late replies", count(late)],
+      ]),
     ),
-    isUp && el("p.soft.small", `If it fails: ${meanwhile(words)}`),
+    plainTable("Servers", ["<server", "<state", "<trouble"], servers.map(row)),
+    el("p.soft.small", "A step is a round trip; checks at the same time share one."),
+    isUp && el("p.soft.small", `If the store fails: ${meanwhile(words)}`),
   ];
 }
 
