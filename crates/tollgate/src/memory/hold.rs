@@ -3,7 +3,6 @@
 //! A step locks the map of its key before anything in the table, and no step locks a map while it has locked the table.
 
 use super::live::{LivePart, PLACES};
-use super::locked::Needs;
 use crate::clock::Clock;
 use crate::freed::FreedListener;
 use crate::in_flight::{InFlightState, PolicyInFlight};
@@ -54,7 +53,7 @@ impl<C: Clock> MemoryStore<C> {
         // A key with live units has its places.
         let further = if before == 0 { PLACES } else { 0 };
         if live.units == 0 {
-            let charged = self.inner.locked(charges, Needs::Room, |step| step.peek(further))?;
+            let charged = self.inner.peek(charges, further)?;
             return Ok(LiveAnswer { state, charged, held: None });
         }
         let charged = match charges {

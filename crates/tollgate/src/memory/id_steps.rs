@@ -11,6 +11,7 @@ use super::live::{LiveGuards, PLACES};
 use super::locked::Needs;
 use super::steps::Inner;
 use super::table::Table;
+use super::time::StepTime;
 use crate::charge::{Charge, digest};
 use crate::clock::Clock;
 use crate::hold::{
@@ -116,11 +117,12 @@ impl<C: Clock> Inner<C> {
     /// Answers as a reservation with an unknown id, before an end if there is one, but changes nothing.
     fn look_at(&self, terms: &HoldTerms<'_>, end: Option<Timestamp>) -> Result<HoldStates, MemoryError> {
         let mut units = LockedUnits::new(&self.table, terms.in_flight());
+        let time = StepTime::of_peek(end);
         let charged = if units.has_room() {
             let further = units.places() + places(terms);
-            self.locked_before(terms.charges(), end, |step| step.peek(further))??
+            self.locked_before(terms.charges(), time, |step| step.peek(further))??
         } else {
-            self.lock_before(terms.charges(), end).unless_ended(|step| step.look())?
+            self.lock_by(terms.charges(), time).unless_ended(|step| step.look())?
         };
         Ok(HoldStates::new(units.states(), charged))
     }

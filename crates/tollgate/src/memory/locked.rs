@@ -10,7 +10,7 @@ use super::logs::{LogGuards, log_entries, places, places_with_another, remove_lo
 use super::slot::Slot;
 use super::stored::{Course, PlacedCounter, SlotStanding, StoredCounter};
 use super::table::{Guards, Table};
-use super::time::Time;
+use super::time::{StepTime, Time};
 use crate::hold::HoldAdjustment;
 use crate::kind::{KindStanding, Mark, Standing};
 use crate::store::MemoryError;
@@ -85,7 +85,7 @@ impl<'a> LockedStep<'a> {
         charges: &'a [Charge<'a>],
         fingerprints: &[Fingerprint],
         needs: Needs,
-        end: Option<Timestamp>,
+        step_time: StepTime,
     ) -> Self {
         let mut held = SmallVec::<[HeldCounter<'a>; 2]>::new();
         let indices = fingerprints.iter().zip(charges).map(|(fingerprint, charge)| {
@@ -116,10 +116,10 @@ impl<'a> LockedStep<'a> {
         step.freeze();
         // Read once no other step can change these counters, so that the readings of all steps on a counter
         // are in the order of the steps.
-        step.outcomes = match end {
-            None => time.decide_all(charges, |now| step.decide(now)),
-            // The coarse reading lags, so a step could come too late by it.
-            Some(end) => match time.precise() {
+        step.outcomes = match step_time {
+            StepTime::Cheapest => time.decide_all(charges, |now| step.decide(now)),
+            StepTime::Precise => step.decide(time.precise()),
+            StepTime::Before(end) => match time.precise() {
                 now if now < end => step.decide(now),
                 now => {
                     step.ended = Some(PassedEnd { now });

@@ -57,7 +57,7 @@ use self::names::{Names, Naming, WakeReason};
 pub(crate) use self::steps::ChargeAttempt;
 use self::steps::Inner;
 use self::table::{Cap, Table};
-use self::time::Time;
+use self::time::{StepTime, Time};
 use crate::clock::{Clock, SystemClock};
 use crate::hold::{HoldAnswer, HoldStep};
 use crate::kind::Mark;
@@ -91,7 +91,8 @@ const BATCH: usize = 16;
 /// before (`first_hit` quotas, and lengths that are not whole seconds); and the first unit in a new window after some
 /// thirteen hours, so in each window that is longer. Logs are in 64 maps, each with a lock, which denials take as well.
 /// Steps on holds with an id take one lock for all of them; other charges never wait for it, unless the store is full.
-/// A step [before an end](Step::ChargeBefore) takes the locks of its shards, and reads the precise clock.
+/// A step [before an end](Step::ChargeBefore) takes the locks of its shards, and so does a [peek](Step::Peek); both read
+/// the precise clock.
 ///
 /// Each decision reads the clock once. Windows of a second or more use the coarse reading, except near their ends (see
 /// [`Clock::coarse_now`]), so no unit is counted in a window that is over.
@@ -452,12 +453,12 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
-        self.inner.with_room(|| self.inner.locked(charges, Needs::Room, |step| step.peek(0)))
+        self.inner.with_room(|| self.inner.peek(charges, 0))
     }
 
     /// Like [`peek`](Self::peek), but a counter for which there is no room is answered as an unused one.
     pub(crate) fn look(&self, charges: &[Charge<'_>]) -> QuotaStates {
-        self.inner.lock(charges).look()
+        self.inner.lock_by(charges, StepTime::Precise).look()
     }
 
     pub(crate) fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, Full> {

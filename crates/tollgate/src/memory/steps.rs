@@ -8,7 +8,7 @@ use super::locked::{LockedStep, Needs, NoRoom, PassedEnd};
 use super::logs::{places, remove_log};
 use super::stored::PlacedCounter;
 use super::table::Table;
-use super::time::Time;
+use super::time::{StepTime, Time};
 use crate::charge::{Charge, CountDenied};
 use crate::clock::Clock;
 use crate::quota::{QuotaKind, Series};
@@ -186,7 +186,8 @@ impl<C: Clock> Inner<C> {
         let charge = |step: &mut LockedStep<'_>| step.before_end(|step| step.charge(further));
         let charge_or_deny =
             |step: &mut LockedStep<'_>| step.before_end(|step| step.charge(further).or_else(|_| step.deny()));
-        self.charge_locked_as(charges, &self.fingerprints(charges), end, charge, charge_or_deny)
+        let time = StepTime::of_charge(end);
+        self.charge_locked_as(charges, &self.fingerprints(charges), time, charge, charge_or_deny)
     }
 
     /// Denies charges because something else of their step had no room, and charges what a denial charges.
@@ -201,10 +202,10 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         end: Option<Timestamp>,
     ) -> Result<QuotaStates, PassedEnd> {
-        let denied = self.locked_before(charges, end, |step| step.deny_anyway());
-        denied.unwrap_or_else(|Full| {
-            self.lock_before(charges, end).unless_ended(|step| step.deny_without_room())
-        })
+        let time = StepTime::of_charge(end);
+        let denied = self.locked_before(charges, time, |step| step.deny_anyway());
+        denied
+            .unwrap_or_else(|Full| self.lock_by(charges, time).unless_ended(|step| step.deny_without_room()))
     }
 
     fn charge_locked(
@@ -215,7 +216,7 @@ impl<C: Clock> Inner<C> {
     ) -> Result<QuotaStates, Full> {
         let charge = |step: &mut LockedStep<'_>| step.charge(further);
         let charge_or_deny = |step: &mut LockedStep<'_>| step.charge(further).or_else(|_| step.deny());
-        self.charge_locked_as(charges, fingerprints, None, charge, charge_or_deny)
+        self.charge_locked_as(charges, fingerprints, StepTime::Cheapest, charge, charge_or_deny)
     }
 
     /// Charges under locks, or denies without room for what a denial would charge.
@@ -223,17 +224,17 @@ impl<C: Clock> Inner<C> {
         &self,
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
-        end: Option<Timestamp>,
+        time: StepTime,
         charge: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
         charge_or_deny: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, Full> {
         let counts_denials = |charge: &Charge<'_>| charge.counter().quota().count_denied() != CountDenied::No;
-        match self.try_locked(charges, fingerprints, Needs::Room, end, charge) {
+        match self.try_locked(charges, fingerprints, Needs::Room, time, charge) {
             Ok(counted) => Ok(counted),
             // A denial stands, even without room for what it would charge: an overdraft, or another entry of a log. The
             // first step wrote nothing, so the decision is that of one reading of the clock.
             Err(_) if charges.iter().any(counts_denials) => {
-                self.locked_by(charges, fingerprints, Needs::Room, end, charge_or_deny)
+                self.locked_by(charges, fingerprints, Needs::Room, time, charge_or_deny)
             }
             Err(unmoved) => Err(self.refuse(charges, unmoved)),
         }
@@ -246,18 +247,24 @@ impl<C: Clock> Inner<C> {
         needs: Needs,
         take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, Full> {
-        self.locked_by(charges, &self.fingerprints(charges), needs, None, take)
+        self.locked_by(charges, &self.fingerprints(charges), needs, StepTime::Cheapest, take)
     }
 
-    /// As [`locked`](Self::locked), before an end if there is one.
+    /// Peeks under locks, as a charge that takes so many further places.
+    pub(super) fn peek(&self, charges: &[Charge<'_>], further: usize) -> Result<QuotaStates, Full> {
+        let peek = |step: &mut LockedStep<'_>| step.peek(further);
+        self.locked_by(charges, &self.fingerprints(charges), Needs::Room, StepTime::Precise, peek)
+    }
+
+    /// As [`locked`](Self::locked), by this time, which may have an end.
     pub(super) fn locked_before<A>(
         &self,
         charges: &[Charge<'_>],
-        end: Option<Timestamp>,
+        time: StepTime,
         mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<Result<A, PassedEnd>, Full> {
         let take = |step: &mut LockedStep<'_>| step.before_end(&mut take);
-        self.locked_by(charges, &self.fingerprints(charges), Needs::Room, end, take)
+        self.locked_by(charges, &self.fingerprints(charges), Needs::Room, time, take)
     }
 
     /// Takes a step under locks, as [`try_locked`](Self::try_locked), and refuses it if there is no room.
@@ -266,10 +273,10 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
         needs: Needs,
-        end: Option<Timestamp>,
+        time: StepTime,
         take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, Full> {
-        self.try_locked(charges, fingerprints, needs, end, take)
+        self.try_locked(charges, fingerprints, needs, time, take)
             .map_err(|refused| self.refuse(charges, refused))
     }
 
@@ -282,12 +289,12 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
         needs: Needs,
-        end: Option<Timestamp>,
+        time: StepTime,
         mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, RefusedStep> {
         loop {
             let before = self.table.counters();
-            let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs, end);
+            let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs, time);
             let no_room = match take(&mut step) {
                 Ok(answer) => return Ok(answer),
                 Err(no_room) => no_room,
@@ -314,17 +321,13 @@ impl<C: Clock> Inner<C> {
 
     /// A step that needs no room.
     pub(super) fn lock<'a>(&'a self, charges: &'a [Charge<'a>]) -> LockedStep<'a> {
-        self.lock_before(charges, None)
+        self.lock_by(charges, StepTime::Cheapest)
     }
 
-    /// As [`lock`](Self::lock), before an end if there is one.
-    pub(super) fn lock_before<'a>(
-        &'a self,
-        charges: &'a [Charge<'a>],
-        end: Option<Timestamp>,
-    ) -> LockedStep<'a> {
+    /// As [`lock`](Self::lock), by this time, which may have an end.
+    pub(super) fn lock_by<'a>(&'a self, charges: &'a [Charge<'a>], time: StepTime) -> LockedStep<'a> {
         let fingerprints = self.fingerprints(charges);
-        LockedStep::new(&self.table, &self.time, charges, &fingerprints, Needs::Nothing, end)
+        LockedStep::new(&self.table, &self.time, charges, &fingerprints, Needs::Nothing, time)
     }
 
     fn fingerprints(&self, charges: &[Charge<'_>]) -> SmallVec<[Fingerprint; 2]> {

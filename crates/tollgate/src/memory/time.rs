@@ -8,7 +8,8 @@
 //! - in the last 12 ticks of a window, which may be over, with or without a counter;
 //! - if a window starts now or later by the coarse reading: a precise one opened it, or its first unit starts it;
 //! - for a denial by a bucket or a sliding window, whose usage falls all the time;
-//! - for a step that has to come before an end.
+//! - for a step that has to come before an end;
+//! - for a peek, which then never shows less than is free after an earlier step.
 //!
 //! Room is made by the coarse reading alone, whatever decides. So no step drops a counter that another one still
 //! counts.
@@ -30,6 +31,29 @@ const DOUBTED: u64 = 12;
 pub(super) enum Reading {
     Coarse,
     Precise,
+}
+
+/// By which reading of the clock a step is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepTime {
+    /// By the coarse one, unless its lag could matter.
+    Cheapest,
+    /// By the precise one: by an earlier one, a peek would show units that were back when the last step was taken.
+    Precise,
+    /// By the precise one, if it is before this end. The coarse one lags, so a step could come too late by it.
+    Before(Timestamp),
+}
+
+impl StepTime {
+    /// The time of a charge, with its end if there is one.
+    pub(super) fn of_charge(end: Option<Timestamp>) -> Self {
+        end.map_or(Self::Cheapest, Self::Before)
+    }
+
+    /// The time of a peek, with its end if there is one.
+    pub(super) fn of_peek(end: Option<Timestamp>) -> Self {
+        end.map_or(Self::Precise, Self::Before)
+    }
 }
 
 pub(super) struct Time<C> {
