@@ -17,18 +17,33 @@ policies:
         quotas: [16/3653d, 9/2500d]
       - when: { tenant: beta-2 }
         quotas: unlimited
+  - name: stream
+    match: { kind: stream }
+    key: [tenant, user]
+    quotas: [15/1500d, 3~in_flight]
   - name: upload
     match: { kind: upload }
     key: [tenant, user]
     quotas: [10/2000d@first_hit]
 ";
 
-/// The names of the policies. Of both, the first one's comes first in the alphabet.
+/// The names of the policies, in the order of the alphabet.
 pub(crate) const SEARCH: &str = "search";
+pub(crate) const STREAM: &str = "stream";
 pub(crate) const UPLOAD: &str = "upload";
 
 pub(crate) const TENANTS: [&str; 6] = ["acme-1", "acme-12", "acme-2", "beta-2", "beta-21", "gamma"];
 pub(crate) const PLANS: [&str; 3] = ["free", "gold", "trial"];
+
+/// The series of a limit in flight.
+pub(crate) const IN_FLIGHT: &str = "in_flight";
+
+/// What a request is for, besides a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Stream,
+    Upload,
+}
 
 /// The attributes of a request.
 #[derive(Debug, Clone)]
@@ -36,7 +51,7 @@ pub(crate) struct Attributes {
     pub(crate) user: String,
     pub(crate) tenant: &'static str,
     pub(crate) plan: Option<&'static str>,
-    pub(crate) is_upload: bool,
+    pub(crate) kind: Option<Kind>,
 }
 
 impl Attributes {
@@ -46,13 +61,17 @@ impl Attributes {
             user: user.to_owned(),
             tenant: TENANTS[rng.usize(0..TENANTS.len())],
             plan: rng.bool().then_some(plan),
-            is_upload: rng.u8(0..3) == 0,
+            kind: match rng.u8(0..6) {
+                0 => Some(Kind::Stream),
+                1 | 2 => Some(Kind::Upload),
+                _ => None,
+            },
         }
     }
 
     /// The texts of all attributes, in the order of their names.
     pub(crate) fn texts(&self) -> Vec<(&'static str, &str)> {
-        let kind = self.is_upload.then_some(("kind", "upload"));
+        let kind = self.kind.map(|kind| ("kind", kind.policy()));
         let plan = self.plan.map(|plan| ("plan", plan));
         kind.into_iter().chain(plan).chain([("tenant", self.tenant), ("user", &self.user)]).collect()
     }
@@ -63,12 +82,22 @@ impl Attributes {
 
     /// The policies that match, by their names.
     pub(crate) fn policies(&self) -> Vec<&'static str> {
-        if self.is_upload { vec![SEARCH, UPLOAD] } else { vec![SEARCH] }
+        [SEARCH].into_iter().chain(self.kind.map(Kind::policy)).collect()
     }
 
     /// The key of one of the policies.
     pub(crate) fn key(&self, policy: &str) -> Vec<(&'static str, String)> {
         let user = ("user", self.user.clone());
-        if policy == UPLOAD { vec![("tenant", self.tenant.to_owned()), user] } else { vec![user] }
+        if policy == SEARCH { vec![user] } else { vec![("tenant", self.tenant.to_owned()), user] }
+    }
+}
+
+impl Kind {
+    /// The policy of such requests, which has the name of the kind.
+    const fn policy(self) -> &'static str {
+        match self {
+            Self::Stream => STREAM,
+            Self::Upload => UPLOAD,
+        }
     }
 }

@@ -90,6 +90,12 @@ impl Books {
         }
     }
 
+    /// The number of the last change that an era knows.
+    pub(crate) fn last(&self, era: usize) -> u64 {
+        let numbers = self.eras[era].targets.values().filter_map(|changes| changes.keys().next_back());
+        numbers.max().copied().unwrap_or(0)
+    }
+
     pub(crate) fn epoch(&self, era: usize) -> Option<u64> {
         self.eras[era].epoch
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::attributes::{PLANS, SEARCH, TENANTS, UPLOAD};
+use crate::attributes::{IN_FLIGHT, PLANS, SEARCH, STREAM, TENANTS, UPLOAD};
 use crate::moment::Moment;
 use crate::rfc3339;
 
@@ -48,12 +48,12 @@ const SERIES: [&str; 6] =
 impl Target {
     /// Draws a target. Half of them are keys of these users.
     pub(crate) fn draw(users: &[String], rng: &mut Rng) -> Self {
-        let policy = if rng.u8(0..3) == 0 { UPLOAD } else { SEARCH };
+        let policy = [SEARCH, SEARCH, STREAM, UPLOAD][rng.usize(0..4)];
         let tenant = TENANTS[rng.usize(0..TENANTS.len())];
         if rng.u8(0..5) < 3 && !users.is_empty() {
             let user = ("user", users[rng.usize(0..users.len())].clone());
             let mut key = vec![user];
-            if policy == UPLOAD {
+            if policy != SEARCH {
                 key.insert(0, ("tenant", tenant.to_owned()));
             }
             return Self::Key { policy, key };
@@ -96,8 +96,10 @@ impl Limits {
             _ => {
                 let mut series = SERIES;
                 rng.shuffle(&mut series);
-                let count = rng.usize(1..=3);
-                Self::Quotas(series[..count].iter().map(|series| (rng.u64(1..40), *series)).collect())
+                let in_flight = (rng.u8(0..5) == 0).then(|| (rng.u64(0..4), IN_FLIGHT));
+                let count = rng.usize(usize::from(in_flight.is_none())..=3);
+                let quotas = series[..count].iter().map(|series| (rng.u64(1..40), *series));
+                Self::Quotas(quotas.chain(in_flight).collect())
             }
         }
     }
@@ -105,12 +107,17 @@ impl Limits {
     pub(crate) fn json(&self) -> Value {
         match self {
             Self::Quotas(quotas) => {
-                quotas.iter().map(|(limit, series)| json!(format!("{limit}/{series}"))).collect()
+                quotas.iter().map(|(limit, series)| json!(written(*limit, series))).collect()
             }
             Self::Unlimited => json!("unlimited"),
             Self::Denied => json!("denied"),
         }
     }
+}
+
+/// A limit as answers have it too.
+pub(crate) fn written(limit: u64, series: &str) -> String {
+    if series == IN_FLIGHT { format!("{limit}~{IN_FLIGHT}") } else { format!("{limit}/{series}") }
 }
 
 impl DrawnEnd {
@@ -128,6 +135,18 @@ impl DrawnEnd {
             Self::Never => {}
             Self::At(millis) => body["until"] = json!(rfc3339::write(millis)),
             Self::After(length) => body["for"] = json!(format!("{}ms", length.as_millis())),
+        }
+    }
+
+    /// Whether an override that was set in this time ends then.
+    pub(crate) fn may_be(self, until: Option<i64>, sent: Moment, received: Moment) -> bool {
+        match (self, until) {
+            (Self::Never, until) => until.is_none(),
+            (Self::At(end), until) => until == Some(end),
+            (Self::After(length), Some(until)) => {
+                (sent.later(length).millis() - 1..=received.later(length).millis() + 1).contains(&until)
+            }
+            (Self::After(_), None) => false,
         }
     }
 }

@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 
 use crate::books::{DoubtfulChange, MadeChange};
 use crate::change::{DrawnEnd, Limits, OverrideSaid, Target};
+use crate::condition::{Condition, KnownOverride};
 use crate::found::Found;
 use crate::moment::Moment;
 use crate::rfc3339;
 use crate::service::{Listener, ServiceClient};
 use crate::support::Reply;
-use crate::versions::{Process, Version};
+use crate::versions::{Era, Process, Version, is_lost};
 use crate::world::World;
 
 /// A driver. It is the only one that changes its targets.
@@ -37,23 +38,6 @@ pub(crate) struct Diary {
     pub(crate) made: Vec<MadeChange>,
     pub(crate) doubtful: Vec<DoubtfulChange>,
     pub(crate) found: Found,
-}
-
-/// What is known of an override.
-#[derive(Debug, Clone, Copy)]
-enum KnownOverride {
-    /// It is there, unless the services have removed it, which they do some time after its end.
-    There { version: Version, until: Option<i64> },
-    /// A change of it has no answer. It is left alone until nothing can be in flight any more.
-    Unsure { since: Moment },
-}
-
-/// The condition of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Always,
-    Seen(Version),
-    Absent,
 }
 
 /// An answer to a change.
@@ -101,7 +85,12 @@ impl<'w> Driver<'w> {
             let eras = world.eras();
             if self.era + 1 < eras.len() {
                 self.era = eras.len() - 1;
-                self.forget(eras[self.era].kept);
+                self.forget(&eras);
+            }
+            if self.last >= world.halt() {
+                drop(eras);
+                world.pace();
+                continue;
             }
             let target = self.draw_target();
             self.change(&target);
@@ -112,10 +101,11 @@ impl<'w> Driver<'w> {
     }
 
     /// After a failover, only older changes are still there.
-    fn forget(&mut self, kept: u64) {
-        self.last = kept;
+    fn forget(&mut self, eras: &[Era]) {
+        self.last = eras[self.era].kept;
         self.known.clear();
-        for change in self.diary.made.iter().filter(|change| change.version.number <= kept) {
+        let is_kept = |change: &&MadeChange| !is_lost(change.era, change.version.number, eras);
+        for change in self.diary.made.iter().filter(is_kept) {
             match &change.said {
                 Some(said) => {
                     let there = KnownOverride::There { version: change.version, until: said.until };
@@ -278,54 +268,5 @@ impl<'w> Driver<'w> {
         let (by, reply) = self.clients[service].ask(method, path, &headers, Some(body)).ok()?;
         let received = Moment::now();
         Some(reply.map(|reply| ChangeReply { by, reply, sent, received }))
-    }
-}
-
-impl KnownOverride {
-    /// Whether the services may have removed it by now.
-    fn may_be_gone(self) -> bool {
-        match self {
-            Self::There { until, .. } => until.is_some_and(|until| Moment::now().millis() >= until),
-            Self::Unsure { .. } => true,
-        }
-    }
-}
-
-impl Condition {
-    /// Whether a change under this condition may be made.
-    fn may_hold(self, known: Option<KnownOverride>) -> bool {
-        match (self, known) {
-            (_, Some(KnownOverride::Unsure { .. })) | (Self::Always, _) => true,
-            (Self::Absent, known) => known.is_none_or(KnownOverride::may_be_gone),
-            (Self::Seen(seen), Some(KnownOverride::There { version, .. })) => seen == version,
-            (Self::Seen(_), None) => false,
-        }
-    }
-
-    /// Whether a change under this condition may be refused.
-    fn may_fail(self, known: Option<KnownOverride>, is_delete: bool) -> bool {
-        let may_be_gone = known.is_none_or(KnownOverride::may_be_gone);
-        match self {
-            Self::Always => is_delete && may_be_gone,
-            Self::Absent => known.is_some(),
-            Self::Seen(seen) => {
-                let is_seen = matches!(known, Some(KnownOverride::There { version, .. }) if version == seen);
-                !is_seen || may_be_gone
-            }
-        }
-    }
-}
-
-impl DrawnEnd {
-    /// Whether an override that was set in this time ends then.
-    fn may_be(self, until: Option<i64>, sent: Moment, received: Moment) -> bool {
-        match (self, until) {
-            (Self::Never, until) => until.is_none(),
-            (Self::At(end), until) => until == Some(end),
-            (Self::After(length), Some(until)) => {
-                (sent.later(length).millis() - 1..=received.later(length).millis() + 1).contains(&until)
-            }
-            (Self::After(_), None) => false,
-        }
     }
 }

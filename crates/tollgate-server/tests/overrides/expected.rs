@@ -1,6 +1,6 @@
 //! What overrides make of a request: a reading of the rules that shares nothing with the product.
 
-use crate::attributes::{Attributes, SEARCH, UPLOAD};
+use crate::attributes::{Attributes, IN_FLIGHT, SEARCH, STREAM, UPLOAD};
 use crate::books::Entry;
 use crate::change::{Limits, OverrideSaid, Target};
 
@@ -12,6 +12,17 @@ pub(crate) struct ExpectedQuota {
     pub(crate) limit: u64,
     /// `None` if it is from the file; else when the override ends.
     pub(crate) by_override: Option<Option<i64>>,
+}
+
+impl ExpectedQuota {
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.series == IN_FLIGHT
+    }
+
+    /// The units that a request of this cost takes.
+    pub(crate) fn units(&self, cost: u64) -> u64 {
+        if self.is_in_flight() { 1 } else { cost }
+    }
 }
 
 /// What is to become of a request, before its counts are looked at.
@@ -120,6 +131,7 @@ fn ranked(policy: &'static str, attributes: &Attributes) -> Vec<Target> {
 /// The limits of the file: [`crate::attributes::POLICIES`] in other words.
 fn limits_of_file(policy: &str, attributes: &Attributes) -> Vec<(u64, &'static str)> {
     match (policy, attributes.tenant, attributes.plan) {
+        (STREAM, ..) => vec![(15, "1500d"), (3, IN_FLIGHT)],
         (UPLOAD, ..) => vec![(10, "2000d@first_hit")],
         (SEARCH, "acme-1" | "gamma", _) => vec![(16, "3653d"), (9, "2500d")],
         (SEARCH, "beta-2", _) => vec![],
@@ -136,7 +148,7 @@ mod tests {
     #[test]
     fn the_key_comes_before_whole_texts_and_longer_texts_before_shorter_ones() {
         let attributes =
-            Attributes { user: "ann".to_owned(), tenant: "acme-12", plan: Some("gold"), is_upload: false };
+            Attributes { user: "ann".to_owned(), tenant: "acme-12", plan: Some("gold"), kind: None };
         let text = |attribute, text: &str, is_whole| Target::Text {
             policy: SEARCH,
             attribute,

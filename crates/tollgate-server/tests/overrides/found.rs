@@ -21,6 +21,12 @@ pub(crate) struct Figures {
     pub(crate) overridden: u64,
     /// Decisions whose store's time was within two milliseconds of the end of an override that met the request.
     pub(crate) edges: u64,
+    /// Those of them that were reservations.
+    pub(crate) reserved_edges: u64,
+    /// Decisions under a limit in flight.
+    pub(crate) in_flight: u64,
+    /// Holds that were settled, and whose answers were judged.
+    pub(crate) settled: u64,
     /// Decisions that were not judged in full, because an outcome was unknown.
     pub(crate) unsure: u64,
     /// Changes of unknown outcome.
@@ -45,6 +51,9 @@ impl Found {
         own.decisions += more.decisions;
         own.overridden += more.overridden;
         own.edges += more.edges;
+        own.reserved_edges += more.reserved_edges;
+        own.in_flight += more.in_flight;
+        own.settled += more.settled;
         own.unsure += more.unsure;
         own.doubtful += more.doubtful;
         own.lost += more.lost;
@@ -61,11 +70,22 @@ impl Found {
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { changes, decisions, overridden, edges, unsure, doubtful, lost, lag } = self.figures;
+        let all = &self.figures;
         write!(
             f,
-            "changes={changes} doubtful={doubtful} lost={lost} decisions={decisions} overridden={overridden} edges={edges} unsure={unsure} lag_ms={} violations={}",
-            lag.as_millis(),
+            "changes={} doubtful={} lost={} decisions={} overridden={} in_flight={} settled={} edges={} \
+             reserved_edges={} unsure={} lag_ms={} violations={}",
+            all.changes,
+            all.doubtful,
+            all.lost,
+            all.decisions,
+            all.overridden,
+            all.in_flight,
+            all.settled,
+            all.edges,
+            all.reserved_edges,
+            all.unsure,
+            all.lag.as_millis(),
             self.violations.len()
         )
     }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::books::MadeChange;
-use crate::client::Observation;
 use crate::found::Found;
 use crate::moment::Moment;
+use crate::observation::{Observation, Observed};
 use crate::versions::Process;
 use crate::world::Circumstances;
 
@@ -45,7 +45,7 @@ impl<'m> ChangesInOrder<'m> {
 /// Judges the versions of all clients' answers. `bound` is what may be added to a second on a busy machine.
 pub(crate) fn judge(
     made: &[MadeChange],
-    observed: &[Vec<Observation>],
+    observed: &[Vec<Observed>],
     circumstances: &Circumstances,
     bound: Duration,
 ) -> Found {
@@ -56,8 +56,8 @@ pub(crate) fn judge(
         .collect();
     for observed in observed {
         let mut seen = HashMap::<(usize, Process), u64>::new();
-        for observation in observed {
-            let Some(answer) = &observation.answer else { continue };
+        for observation in observed.iter().filter_map(Observed::decision) {
+            let Some(answer) = observation.answer() else { continue };
             let Some(era) = era_of(observation, circumstances) else { continue };
             let (by, number) = (observation.by, answer.version.map_or(0, |version| version.number));
             let last = seen.entry((era, by)).or_default();

@@ -1,69 +1,78 @@
 //! The judge: replays what a client was answered against the books, and against the client's own counts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::attributes::Attributes;
+use crate::agreement::{Disagreement, counted, denied};
+use crate::answer::Answer;
 use crate::books::{Books, Entry};
 use crate::change::Target;
-use crate::client::{Act, Answer, AnsweredQuota, Observation};
 use crate::expected::{Expectation, ExpectedQuota, Times, UnknownChange, expect, targets};
 use crate::found::Found;
-use crate::versions::Era;
+use crate::ledger::Ledger;
+use crate::moment::Moment;
+use crate::observation::{Act, Observation, Observed, Outcome, Settlement};
+use crate::possible::{ends_of, eras_of, estimates, possible_times, possible_versions};
+use crate::versions::Process;
 use crate::world::Circumstances;
-
-/// How far a service's estimate of the store's time may be off, besides the time that the request took.
-const OFF: i64 = 20;
-
-/// A counter: policy, key and series.
-type CounterName = (&'static str, Vec<(&'static str, String)>, &'static str);
 
 /// The judge of one client.
 pub(crate) struct Judge<'b> {
     books: &'b Books,
     circumstances: &'b Circumstances,
-    used: HashMap<CounterName, u64>,
+    ledger: Ledger,
     /// Users whose counts are unknown.
     unsure: HashSet<String>,
+    /// For each user, the last settlement through each process that gave units back.
+    given_back: HashMap<String, HashMap<Process, Moment>>,
     found: Found,
 }
 
-/// Why an answer does not agree with an expectation.
-type Disagreement = String;
+/// How long a process may deny by what it remembers, before it asks the store again (G9).
+const REMEMBERED: Duration = Duration::from_secs(1);
 
 impl<'b> Judge<'b> {
     pub(crate) fn new(books: &'b Books, circumstances: &'b Circumstances) -> Self {
-        Self { books, circumstances, used: HashMap::new(), unsure: HashSet::new(), found: Found::default() }
+        Self {
+            books,
+            circumstances,
+            ledger: Ledger::default(),
+            unsure: HashSet::new(),
+            given_back: HashMap::new(),
+            found: Found::default(),
+        }
     }
 
-    pub(crate) fn judge(mut self, observed: &[Observation]) -> Found {
-        for observation in observed {
-            let user = &observation.attributes.user;
-            let loses = self.circumstances.outages.iter().filter(|outage| outage.loses_counts);
-            if loses.into_iter().any(|it| it.meets(observation.sent, observation.received, Duration::ZERO)) {
+    pub(crate) fn judge(mut self, observed: &[Observed]) -> Found {
+        let versions = possible_versions(observed, &self.circumstances.eras, |era| self.books.last(era));
+        for (place, observed) in observed.iter().enumerate() {
+            let (user, (sent, received)) = (observed.user().to_owned(), observed.time());
+            let mut loses = self.circumstances.outages.iter().filter(|outage| outage.loses_counts);
+            if loses.any(|it| it.meets(sent, received, Duration::ZERO)) {
                 self.unsure.insert(user.clone());
             }
-            match &observation.answer {
-                None => _ = self.unsure.insert(user.clone()),
-                Some(answer) => self.judge_answer(observation, answer),
+            match observed {
+                Observed::Settlement(settlement) => self.judge_settlement(settlement),
+                Observed::Decision(observation) => match &observation.outcome {
+                    Outcome::Unknown => _ = self.unsure.insert(user),
+                    Outcome::NeedsHold => self.judge_refusal(observation, versions.get(&place)),
+                    Outcome::Decided(answer) => self.judge_answer(place, observation, answer),
+                },
             }
         }
         self.found
     }
 
-    fn judge_answer(&mut self, observation: &Observation, answer: &Answer) {
+    fn judge_answer(&mut self, place: usize, observation: &Observation, answer: &Answer) {
         self.found.figures.decisions += 1;
         let mut disagreements = Vec::new();
         for era in eras_of(observation, &self.circumstances.eras) {
             for times in possible_times(observation, answer, self.books, era) {
                 match self.agrees(observation, answer, era, times) {
-                    Ok(Ok(charged)) => return self.charge(observation, answer, charged),
+                    Ok(Ok(charged)) => return self.charge(place, observation, answer, charged),
                     Ok(Err(disagreement)) => disagreements.push(format!("{times:?}: {disagreement}")),
-                    Err(UnknownChange) => {
-                        self.found.figures.unsure += 1;
-                        self.unsure.insert(observation.attributes.user.clone());
-                        return;
-                    }
+                    Err(UnknownChange) => return self.leave(&observation.attributes.user),
                 }
             }
         }
@@ -80,6 +89,60 @@ impl<'b> Judge<'b> {
             answer.body,
             disagreements.join("\n  "),
         ));
+    }
+
+    /// Judges a check that was refused because it needs a hold, under one of the versions that its process may have had.
+    fn judge_refusal(&mut self, observation: &Observation, versions: Option<&(usize, RangeInclusive<u64>)>) {
+        self.found.figures.decisions += 1;
+        let attributes = &observation.attributes;
+        let Some((era, numbers)) = versions else { return self.leave(&attributes.user) };
+        for number in numbers.clone() {
+            for estimate in estimates(observation, self.books, *era, number) {
+                let times = Times { step: None, estimate };
+                match expect(attributes, times, |target| self.books.entry(*era, number, target)) {
+                    Ok(Expectation::Counted(quotas)) if quotas.iter().any(ExpectedQuota::is_in_flight) => {
+                        self.found.figures.overridden +=
+                            u64::from(quotas.iter().any(|quota| quota.by_override.is_some()));
+                        return;
+                    }
+                    Ok(_) => {}
+                    Err(UnknownChange) => return self.leave(&attributes.user),
+                }
+            }
+        }
+        self.found.violations.push(format!(
+            "a check by {:?} with {attributes:?} needs a hold under none of the versions {numbers:?}",
+            observation.by
+        ));
+    }
+
+    /// Goes on without knowing what the user has used.
+    fn leave(&mut self, user: &str) {
+        self.found.figures.unsure += 1;
+        self.unsure.insert(user.to_owned());
+    }
+
+    fn judge_settlement(&mut self, settlement: &Settlement) {
+        let Settlement { user, reserved, actual, by, received, changed, .. } = settlement;
+        let expected = self.ledger.settle(*reserved, *actual);
+        if expected.iter().flatten().any(|quota| quota.given > 0) {
+            self.given_back.entry(user.clone()).or_default().insert(*by, *received);
+        }
+        let Some(changed) = changed else {
+            self.unsure.insert(user.clone());
+            return;
+        };
+        if self.unsure.contains(user) {
+            return;
+        }
+        self.found.figures.settled += 1;
+        let mut changed = changed.clone();
+        if let Ok(changed) = &mut changed {
+            changed.sort();
+        }
+        self.found.expect(changed.as_ref().ok() == expected.as_ref(), || {
+            format!("a hold is settled at {actual}: {changed:?}, and not {expected:?}")
+        });
     }
 
     /// What the version of the answer says of the request, for people.
@@ -115,56 +178,31 @@ impl<'b> Judge<'b> {
             Expectation::Denied { policy, until } => {
                 denied(observation, answer, policy, until).map(|()| vec![])
             }
-            Expectation::Counted(quotas) => self.counted(observation, answer, &quotas).map(|()| quotas),
+            Expectation::Counted(quotas) => {
+                let attributes = &observation.attributes;
+                let is_unsure = self.unsure.contains(&attributes.user)
+                    || answer.is_local && self.may_remember_more(observation);
+                let used =
+                    (!is_unsure).then_some(|quota: &ExpectedQuota| self.ledger.used(quota, attributes));
+                counted(observation, answer, &quotas, used).map(|()| quotas)
+            }
         })
     }
 
-    fn counted(
-        &self,
-        Observation { act, attributes, cost, .. }: &Observation,
-        answer: &Answer,
-        quotas: &[ExpectedQuota],
-    ) -> Result<(), Disagreement> {
-        let used =
-            |quota: &ExpectedQuota| self.used.get(&counter(quota, attributes)).copied().unwrap_or_default();
-        let has_room = quotas.iter().all(|quota| used(quota) + cost <= quota.limit);
-        let is_charged = has_room && *act != Act::Peek;
-        let expected: BTreeMap<(String, String), AnsweredQuota> = quotas
-            .iter()
-            .map(|quota| {
-                let used = used(quota) + if is_charged { *cost } else { 0 };
-                let state = AnsweredQuota { limit: quota.limit, used, by_override: quota.by_override };
-                ((quota.policy.to_owned(), quota.series.to_owned()), state)
-            })
-            .collect();
-        let is_unsure = self.unsure.contains(&attributes.user);
-        let mut said = answer.quotas.clone();
-        for (name, quota) in &mut said {
-            let Some(expected) = expected.get(name) else { continue };
-            // A denial that a process remembers may be older than the last charge through the other one.
-            if is_unsure || answer.is_local && quota.used <= expected.used {
-                quota.used = expected.used;
-            }
-        }
-        if said != expected {
-            return Err(format!("expected {expected:?}"));
-        }
-        let ends = quotas.iter().any(|quota| quota.by_override.is_some_and(|until| until.is_some()));
-        if answer.is_local && (answer.is_allowed || ends) {
-            return Err("only a denial without an end is remembered".to_owned());
-        }
-        if !is_unsure && answer.is_allowed != has_room {
-            return Err(format!("expected allowed: {has_room}"));
-        }
-        let status = if answer.is_allowed || *act == Act::Peek { 200 } else { 429 };
-        let ground = quotas.is_empty().then_some("unlimited");
-        if (answer.status, answer.ground.as_deref()) != (status, ground) {
-            return Err(format!("expected {status} {ground:?}"));
-        }
-        Ok(())
+    /// Whether the process of this answer may remember more usage than there is, because another one has given units back.
+    fn may_remember_more(&self, observation: &Observation) -> bool {
+        let given_back = self.given_back.get(&observation.attributes.user);
+        let mut others = given_back.into_iter().flatten().filter(|(process, _)| **process != observation.by);
+        others.any(|(_, settled)| observation.sent <= settled.later(REMEMBERED))
     }
 
-    fn charge(&mut self, observation: &Observation, answer: &Answer, quotas: Vec<ExpectedQuota>) {
+    fn charge(
+        &mut self,
+        place: usize,
+        observation: &Observation,
+        answer: &Answer,
+        quotas: Vec<ExpectedQuota>,
+    ) {
         let Observation { act, attributes, cost, .. } = observation;
         let figures = &mut self.found.figures;
         let by_override = quotas.iter().any(|quota| quota.by_override.is_some());
@@ -173,69 +211,15 @@ impl<'b> Judge<'b> {
         let is_near = |until: i64| answer.steps.iter().any(|step| (until - 2..=until + 2).contains(step));
         let number = answer.version.map_or(0, |version| version.number);
         let era = eras_of(observation, &self.circumstances.eras)[0];
-        figures.edges += u64::from(ends_of(self.books, era, number, attributes).into_iter().any(is_near));
+        let is_edge = ends_of(self.books, era, number, attributes).into_iter().any(is_near);
+        figures.edges += u64::from(is_edge);
+        figures.reserved_edges += u64::from(is_edge && *act == Act::Reserve);
+        figures.in_flight += u64::from(quotas.iter().any(ExpectedQuota::is_in_flight));
         if answer.is_allowed && *act != Act::Peek {
-            for quota in quotas {
-                *self.used.entry(counter(&quota, attributes)).or_default() += cost;
+            self.ledger.charge(&quotas, attributes, *cost);
+            if *act == Act::Reserve {
+                self.ledger.hold(place, quotas, attributes, *cost);
             }
         }
     }
-}
-
-fn counter(quota: &ExpectedQuota, attributes: &Attributes) -> CounterName {
-    (quota.policy, attributes.key(quota.policy), quota.series)
-}
-
-fn denied(
-    observation: &Observation,
-    answer: &Answer,
-    policy: &str,
-    until: Option<i64>,
-) -> Result<(), Disagreement> {
-    let status = if observation.act == Act::Peek { 200 } else { 403 };
-    let said = (answer.status, answer.is_allowed, answer.reason.as_deref(), answer.policy.as_deref());
-    let expected = (status, false, Some("denied_by_override"), Some(policy));
-    if said != expected || answer.by_override != Some(until) || answer.has_wait || !answer.quotas.is_empty() {
-        return Err(format!("expected {expected:?} until {until:?} without a wait"));
-    }
-    Ok(())
-}
-
-/// The eras in which the answer may have been made.
-fn eras_of(observation: &Observation, eras: &[Era]) -> Vec<usize> {
-    let is_possible = |number: &usize| {
-        let next = eras.get(number + 1);
-        observation.received >= eras[*number].begun
-            && next.is_none_or(|next| observation.sent <= next.settled)
-    };
-    (0..eras.len()).filter(is_possible).collect()
-}
-
-/// The times by which the service may have judged ends: those of the step, and all that its estimate may have been at which
-/// something changes.
-fn possible_times(observation: &Observation, answer: &Answer, books: &Books, era: usize) -> Vec<Times> {
-    let (from, to) = (observation.sent.millis() - OFF, observation.received.millis() + OFF);
-    let number = answer.version.map_or(0, |version| version.number);
-    let ends = ends_of(books, era, number, &observation.attributes);
-    let near = ends.into_iter().filter(|end| (from..=to).contains(end)).flat_map(|end| [end - 1, end]);
-    let mut estimates: Vec<i64> = near.chain([from, to]).collect();
-    estimates.sort_unstable();
-    estimates.dedup();
-    let steps: Vec<Option<i64>> = match answer.steps.len() {
-        0 => vec![None],
-        // An answer that is remembered says no time of a step.
-        _ if answer.is_local => vec![None],
-        _ => answer.steps.iter().copied().map(Some).collect(),
-    };
-    let times = |step: Option<i64>| estimates.iter().map(move |estimate| Times { step, estimate: *estimate });
-    steps.into_iter().flat_map(times).collect()
-}
-
-/// The ends of all overrides that meet the request.
-fn ends_of(books: &Books, era: usize, number: u64, attributes: &Attributes) -> Vec<i64> {
-    let end = |target: &Target| match books.entry(era, number, target) {
-        Entry::Override(said) => said.until,
-        _ => None,
-    };
-    targets(attributes).iter().filter_map(end).collect()
 }

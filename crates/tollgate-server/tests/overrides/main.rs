@@ -16,17 +16,23 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+mod agreement;
+mod answer;
 mod attributes;
 mod books;
 mod canaries;
 mod change;
 mod client;
+mod condition;
 mod driver;
 mod expected;
 mod found;
 mod freshness;
 mod judge;
+mod ledger;
 mod moment;
+mod observation;
+mod possible;
 mod prove;
 mod rfc3339;
 mod rounds;

@@ -8,15 +8,16 @@ use tollgate_testkit::servers::Software;
 
 use crate::books::{Books, DoubtfulChange, MadeChange};
 use crate::canaries;
-use crate::client::{self, Observation};
+use crate::client;
 use crate::driver::{DRIVERS, Diary, Driver};
 use crate::found::Found;
 use crate::freshness;
 use crate::judge::Judge;
+use crate::observation::Observed;
 use crate::service::Services;
 use crate::site::{Site, SiteKind};
 use crate::trouble::Trouble;
-use crate::versions::Era;
+use crate::versions::{Era, is_lost};
 use crate::world::World;
 
 /// What a round is made of.
@@ -48,7 +49,10 @@ pub(crate) const RESTART: Round =
 pub(crate) const LOSSY: Round =
     Round { name: "lossy-failover", site: SiteKind::Sentinels, trouble: Trouble::LossyFailOver };
 
-pub(crate) const ROUNDS: [Round; 9] = [
+pub(crate) const RECURRENCE: Round =
+    Round { name: "recurring-numbers", site: SiteKind::Sentinels, trouble: Trouble::Recurrence };
+
+pub(crate) const ROUNDS: [Round; 10] = [
     PEACE,
     STOP,
     Round { name: "kill", site: SiteKind::Single, trouble: Trouble::Kill },
@@ -56,6 +60,7 @@ pub(crate) const ROUNDS: [Round; 9] = [
     RESTART,
     Round { name: "sentinel-failover", site: SiteKind::Sentinels, trouble: Trouble::FailOver },
     LOSSY,
+    RECURRENCE,
     Round { name: "cluster", site: SiteKind::Cluster, trouble: Trouble::Peace },
     Round { name: "cluster-failover", site: SiteKind::Cluster, trouble: Trouble::FailOver },
 ];
@@ -77,6 +82,7 @@ impl Round {
             found.add(diary.found);
         }
         let circumstances = world.circumstances();
+        world.site.expect_failovers(circumstances.eras.len() - 1);
         let mut books = Books::new(&circumstances.eras, &made, &doubtful);
         found.violations.append(&mut books.violations);
         for observed in &observed {
@@ -84,13 +90,13 @@ impl Round {
         }
         found.figures.lost = lost(&made, &circumstances.eras);
         found.add(freshness::judge(&made, &observed, &circumstances, manner.bound));
-        canaries::search(&world.services, &mut found);
+        canaries::search(&world, &mut found);
         found.report(&format!("{} {software:?}, seed {seed}", self.name));
         found
     }
 
     /// Runs drivers and clients, and the trouble again and again as long as changes are made.
-    fn play(&self, world: &World, rng: &mut Rng, found: &mut Found) -> (Vec<Diary>, Vec<Vec<Observation>>) {
+    fn play(&self, world: &World, rng: &mut Rng, found: &mut Found) -> (Vec<Diary>, Vec<Vec<Observed>>) {
         thread::scope(|scope| {
             // A panic of one part ends the others.
             let _end = EndOnDrop(world);
@@ -110,6 +116,10 @@ impl Round {
             let mut trouble = self.trouble;
             loop {
                 trouble.happen(world, rng, found);
+                // What services do not agree on stays so, and each further failover would wait for it.
+                if !found.violations.is_empty() {
+                    world.stop_changes();
+                }
                 if !world.wants_changes() || drivers.iter().any(thread::ScopedJoinHandle::is_finished) {
                     break;
                 }
@@ -129,11 +139,7 @@ impl Round {
 
 /// How many changes failovers have taken back.
 fn lost(made: &[MadeChange], eras: &[Era]) -> u64 {
-    let is_lost = |change: &&MadeChange| {
-        let mut later = eras.iter().skip(change.era + 1);
-        later.any(|era| change.version.number > era.kept)
-    };
-    made.iter().filter(is_lost).count() as u64
+    made.iter().filter(|change| is_lost(change.era, change.version.number, eras)).count() as u64
 }
 
 /// Ends a round even if a part of it fails, because it would never end otherwise.

@@ -1,13 +1,17 @@
 //! The two services, and how they are asked.
 
+use std::fs::{self, Permissions};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::attributes::POLICIES;
+use crate::client::CANARY;
 use crate::support::folder::Folder;
 use crate::support::{Connection, Reply, Server, tollgate};
 use crate::versions::Process;
@@ -18,9 +22,13 @@ pub(crate) struct Services {
     log_level: &'static str,
     pub(crate) token: String,
     slots: [RwLock<Option<Address>>; 2],
+    /// Whether clients and drivers take it for one that does not run.
+    hidden: [AtomicBool; 2],
     running: Mutex<[Option<Server>; 2]>,
     /// The logs of processes that have ended.
     logs: Mutex<Vec<String>>,
+    /// Answers that had a key.
+    leaks: Mutex<Vec<String>>,
     _folder: Folder,
 }
 
@@ -45,6 +53,8 @@ pub(crate) struct ServiceClient<'s> {
     service: usize,
     listener: Listener,
     open: Option<(Process, Connection)>,
+    /// Whether it asks a process that is hidden from others.
+    may_be_hidden: bool,
 }
 
 /// How a service ends.
@@ -60,13 +70,20 @@ impl Services {
         let folder = Folder::new();
         let (token, line) = new_token();
         let (policies, tokens) = (folder.write("limits.yaml", POLICIES), folder.write("tokens.jsonl", &line));
-        let words = ["--config", &policies, "--tokens", &tokens, "--store", store];
+        // Each of them settles what the other one has reserved.
+        let secret = folder.write("holds.secret", &"0123456789abcdef".repeat(4));
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("it is ours");
+        let holds = ["--hold-secret-file", &secret];
+        let words =
+            [["--config", &policies, "--tokens", &tokens, "--store", store].as_slice(), &holds].concat();
         let arguments = words.iter().chain(more).map(|word| (*word).to_owned()).collect();
         let services = Self {
             arguments,
             log_level,
             token,
             slots: [RwLock::new(None), RwLock::new(None)],
+            hidden: [AtomicBool::new(false), AtomicBool::new(false)],
+            leaks: Mutex::new(Vec::new()),
             running: Mutex::new([None, None]),
             logs: Mutex::new(Vec::new()),
             _folder: folder,
@@ -108,18 +125,49 @@ impl Services {
         self.logs.lock().expect("no panic").clone()
     }
 
-    /// The process that runs now.
-    pub(crate) fn address(&self, service: usize) -> Option<Address> {
-        *self.slots[service].read().expect("no panic")
+    /// Stops a process: it goes on later with what it knows now. Until it is [shown](Self::show), it gets no requests of
+    /// clients and drivers.
+    pub(crate) fn pause(&self, service: usize) {
+        self.hidden[service].store(true, SeqCst);
+        self.signal(service, "STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self, service: usize) {
+        self.signal(service, "CONT");
+    }
+
+    pub(crate) fn show(&self, service: usize) {
+        self.hidden[service].store(false, SeqCst);
+    }
+
+    fn signal(&self, service: usize, name: &str) {
+        if let Some(server) = &self.running.lock().expect("no panic")[service] {
+            server.signal(name);
+        }
+    }
+
+    /// Notes an answer that has a key.
+    fn note_leak(&self, path: &str, reply: &Reply) {
+        let body = String::from_utf8_lossy(&reply.body);
+        if body.contains(CANARY) || reply.headers.iter().any(|(_, value)| value.contains(CANARY)) {
+            let leak = format!("an answer to {path}: {:?} {body}", reply.headers);
+            self.leaks.lock().expect("no panic").push(leak);
+        }
+    }
+
+    /// Returns the answers that had a key.
+    pub(crate) fn leaks(&self) -> Vec<String> {
+        self.leaks.lock().expect("no panic").clone()
     }
 
     pub(crate) fn client(&self, service: usize, listener: Listener) -> ServiceClient<'_> {
-        ServiceClient { services: self, service, listener, open: None }
+        ServiceClient { services: self, service, listener, open: None, may_be_hidden: false }
     }
 
     /// Asks a process on its admin listener until it answers.
     pub(crate) fn ask_admin(&self, service: usize, method: &str, path: &str, body: Option<&Value>) -> Reply {
-        let mut client = self.client(service, Listener::Admin);
+        let mut client = ServiceClient { may_be_hidden: true, ..self.client(service, Listener::Admin) };
         let began = Instant::now();
         loop {
             match client.ask(method, path, &[], body) {
@@ -143,7 +191,9 @@ impl ServiceClient<'_> {
         headers: &[String],
         body: Option<&Value>,
     ) -> io::Result<(Process, Option<Reply>)> {
-        let address = self.services.address(self.service).ok_or(io::ErrorKind::ConnectionRefused)?;
+        let slot = *self.services.slots[self.service].read().expect("no panic");
+        let is_hidden = !self.may_be_hidden && self.services.hidden[self.service].load(SeqCst);
+        let address = slot.filter(|_| !is_hidden).ok_or(io::ErrorKind::ConnectionRefused)?;
         let (process, mut connection) = match self.open.take() {
             Some(open) if open.0 == address.process => open,
             _ => (address.process, self.connect(address)?),
@@ -156,7 +206,8 @@ impl ServiceClient<'_> {
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{kind}{headers}Content-Length: {length}\r\n\r\n{body}"
         );
         let reply = if connection.try_send(request.as_bytes()) { connection.reply() } else { None };
-        if reply.is_some() {
+        if let Some(reply) = &reply {
+            self.services.note_leak(path, reply);
             self.open = Some((process, connection));
         }
         Ok((process, reply))

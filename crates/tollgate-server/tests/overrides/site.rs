@@ -54,6 +54,26 @@ impl Site {
         }
     }
 
+    /// All servers that take writes.
+    pub(crate) fn primaries(&self) -> Vec<&Server> {
+        match self {
+            Self::Single(server) => vec![server],
+            Self::Sentinels(sentinels) => vec![sentinels.primary()],
+            Self::Cluster(cluster) => {
+                let is_primary = |node: &&Server| node.is_running() && node.info("role") == "master";
+                cluster.nodes().iter().filter(is_primary).collect()
+            }
+        }
+    }
+
+    /// Expects that sentinels have failed over so often and no more: of another failover, nobody knows what it has lost.
+    pub(crate) fn expect_failovers(&self, wanted: usize) {
+        let Self::Sentinels(sentinels) = self else { return };
+        let log = sentinels.sentinels()[0].log();
+        let seen = log.lines().filter(|line| line.contains("+switch-master")).count();
+        assert_eq!(seen, wanted, "sentinels failed over without being told: this machine is too busy");
+    }
+
     /// The only server.
     pub(crate) fn single(&self) -> &Server {
         match self {

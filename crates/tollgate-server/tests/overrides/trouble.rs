@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use serde_json::Value;
-use tollgate_testkit::servers::{Data, SLOTS};
+use tollgate_testkit::servers::{Data, SLOTS, Sentinels};
 
 use crate::found::Found;
 use crate::service::Ending;
@@ -30,6 +30,8 @@ pub(crate) enum Trouble {
     FailOver,
     /// The primary is killed after its last changes did not reach the replica.
     LossyFailOver,
+    /// The same, while one service does not run. It goes on when other changes have the numbers of those that are lost.
+    Recurrence,
 }
 
 /// How long a stopped store stands still: long enough for services to notice.
@@ -67,56 +69,93 @@ impl Trouble {
             }
             Self::Loss => world.begin_era(|| {
                 world.site.single().restart(Data::Lost);
-                until(|| versions(world) == [None, None]);
+                let is_empty = until(|| [0, 1].map(|service| version(world, service)) == [None, None]);
+                found.expect(is_empty, || "a service goes on with overrides that are lost".to_owned());
                 0
             }),
             Self::Restart => {
                 let ending = if rng.bool() { Ending::Terminated } else { Ending::Killed };
                 world.services.restart(rng.usize(0..2), ending);
             }
-            Self::FailOver => world.begin_era(|| {
-                match &world.site {
-                    Site::Cluster(cluster) => {
-                        for third in 0..3 {
-                            cluster.fail_over(third * (SLOTS / 3) + 1);
-                        }
-                    }
-                    site => _ = site.sentinels().fail_over(),
-                }
-                kept(world)
-            }),
-            Self::LossyFailOver => {
-                let sentinels = world.site.sentinels();
-                let replica = sentinels.replica();
-                // A replica that cannot log in falls behind. Changes are made meanwhile.
-                replica.command::<()>(["CONFIG", "SET", "masterauth", "wrong"]);
-                let _: Option<u64> = replica.try_command(["CLIENT", "KILL", "TYPE", "master"]).ok();
-                thread::sleep(Duration::from_millis(rng.u64(300..900)));
-                let mut killed = None;
+            Self::FailOver => {
                 world.begin_era(|| {
-                    killed = Some(sentinels.kill_primary());
-                    let _ = sentinels.primary();
-                    kept(world)
+                    match &world.site {
+                        Site::Cluster(cluster) => {
+                            for third in 0..3 {
+                                cluster.fail_over(third * (SLOTS / 3) + 1);
+                            }
+                        }
+                        site => _ = site.sentinels().fail_over(),
+                    }
+                    kept(world, &[0, 1], found)
                 });
-                // For the next failover.
-                replica.command::<()>(["CONFIG", "SET", "masterauth", "testkit"]);
-                killed.into_iter().for_each(|killed| killed.start_again(Data::Lost));
+                world.calm_down(rng);
             }
+            Self::LossyFailOver => lose_changes(world, rng, |sentinels, _| {
+                world.begin_era(|| {
+                    kill_primary(sentinels);
+                    kept(world, &[0, 1], found)
+                });
+            }),
+            Self::Recurrence => lose_changes(world, rng, |sentinels, rng| {
+                let paused = rng.usize(0..2);
+                world.begin_era(|| {
+                    let known = version(world, paused).map_or(0, |version| version.number);
+                    world.services.pause(paused);
+                    kill_primary(sentinels);
+                    // Some numbers are the same, and some are a few more.
+                    world.halt_at(known + rng.u64(0..3));
+                    kept(world, &[1 - paused], found)
+                });
+                until(|| {
+                    let reached = version(world, 1 - paused).map_or(0, |version| version.number);
+                    reached >= world.halt() || !world.wants_changes()
+                });
+                world.services.resume(paused);
+                let _ = kept(world, &[0, 1], found);
+                world.services.show(paused);
+                world.halt_at(u64::MAX);
+            }),
         }
     }
 }
 
-/// The number of the last change that is left, once both services agree on it.
-fn kept(world: &World) -> u64 {
+/// Makes changes that do not reach the replica, does something, and starts again what was killed.
+fn lose_changes(world: &World, rng: &mut Rng, fail_over: impl FnOnce(&Sentinels, &mut Rng)) {
+    let sentinels = world.site.sentinels();
+    let replica = sentinels.replica();
+    // A replica that cannot log in falls behind. Changes are made meanwhile.
+    replica.command::<()>(["CONFIG", "SET", "masterauth", "wrong"]);
+    let _: Option<u64> = replica.try_command(["CLIENT", "KILL", "TYPE", "master"]).ok();
+    thread::sleep(Duration::from_millis(rng.u64(300..900)));
+    fail_over(sentinels, rng);
+    let killed = sentinels.servers().iter().filter(|server| !server.is_running());
+    killed.for_each(|killed| killed.start_again(Data::Lost));
+    // For the next failover. A server that was promoted has written the wrong one into its configuration.
+    let servers = sentinels.servers().iter();
+    servers.for_each(|server| server.command::<()>(["CONFIG", "SET", "masterauth", "testkit"]));
+    world.calm_down(rng);
+}
+
+fn kill_primary(sentinels: &Sentinels) {
+    let _ = sentinels.kill_primary();
+    let _ = sentinels.primary();
+}
+
+/// The number of the last change that is left, once these services agree on it.
+fn kept(world: &World, services: &[usize], found: &mut Found) -> u64 {
     let mut agreed = None;
-    until(|| {
-        let [first, second] = versions(world);
-        let is_same = first == second && agreed == Some(first) && !any_stale(world);
+    let do_agree = until(|| {
+        let versions: Vec<_> = services.iter().map(|service| version(world, *service)).collect();
+        let is_stale = services.iter().any(|service| list(world, *service)["stale"] != false);
+        let first = versions[0];
+        let is_same = versions.iter().all(|version| *version == first) && agreed == Some(first) && !is_stale;
         agreed = Some(first);
         // For longer than a service goes on with what it has read before.
         thread::sleep(Duration::from_millis(1_200));
         is_same
     });
+    found.expect(do_agree, || format!("services {services:?} do not agree on a version after a failover"));
     agreed.flatten().map_or(0, |version| version.number)
 }
 
@@ -132,12 +171,8 @@ fn expect_stale(world: &World, is_stale: bool, found: &mut Found) {
     }
 }
 
-fn any_stale(world: &World) -> bool {
-    (0..2).any(|service| list(world, service)["stale"] != false)
-}
-
-fn versions(world: &World) -> [Option<Version>; 2] {
-    [0, 1].map(|service| list(world, service)["overrides_version"].as_str().and_then(Version::read))
+fn version(world: &World, service: usize) -> Option<Version> {
+    list(world, service)["overrides_version"].as_str().and_then(Version::read)
 }
 
 /// The first page of the list of overrides.
@@ -146,10 +181,14 @@ fn list(world: &World, service: usize) -> Value {
     serde_json::from_slice(&reply.body).unwrap_or(Value::Null)
 }
 
-fn until(mut holds: impl FnMut() -> bool) {
+/// Waits until this holds. Returns whether it does.
+fn until(mut holds: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < 2 * PATIENCE, "the services do not agree");
+        if began.elapsed() > PATIENCE {
+            return false;
+        }
         thread::sleep(Duration::from_millis(20));
     }
+    true
 }

@@ -28,6 +28,11 @@ pub(crate) struct Process {
     pub(crate) start: u32,
 }
 
+/// Whether a failover after this era has taken back the change of this number.
+pub(crate) fn is_lost(era: usize, number: u64, eras: &[Era]) -> bool {
+    eras.iter().skip(era + 1).any(|later| number > later.kept)
+}
+
 impl Version {
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (epoch, number) = text.split_once('.')?;

@@ -6,6 +6,8 @@ use std::sync::{Mutex, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use crate::moment::Moment;
 use crate::service::Services;
 use crate::site::Site;
@@ -18,6 +20,8 @@ pub(crate) struct World {
     is_over: AtomicBool,
     /// Changes that are still to be made.
     left: AtomicU32,
+    /// The number of a change from which on drivers make no other for now.
+    halt: AtomicU64,
     /// Raised when counts may be lost: clients then go on with new users.
     generation: AtomicU64,
     /// The eras that have begun. Drivers change overrides while they hold it for reading.
@@ -57,6 +61,7 @@ impl World {
             services,
             is_over: AtomicBool::new(false),
             left: AtomicU32::new(changes),
+            halt: AtomicU64::new(u64::MAX),
             generation: AtomicU64::new(0),
             eras: RwLock::new(vec![Era { kept: 0, begun: now, settled: now }]),
             users: Mutex::default(),
@@ -78,9 +83,23 @@ impl World {
         !self.is_over() && self.left.load(SeqCst) > 0
     }
 
+    /// Has no more changes made.
+    pub(crate) fn stop_changes(&self) {
+        self.left.store(0, SeqCst);
+    }
+
     /// Counts a change that was made.
     pub(crate) fn count_change(&self) {
         let _ = self.left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+    }
+
+    pub(crate) fn halt(&self) -> u64 {
+        self.halt.load(SeqCst)
+    }
+
+    /// Lets drivers make changes up to this number. Each may make one more that it has begun.
+    pub(crate) fn halt_at(&self, number: u64) {
+        self.halt.store(number, SeqCst);
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -133,6 +152,14 @@ impl World {
             if after.since(before) > step + LATE {
                 self.pauses.lock().expect("no panic").push((before, after));
             }
+        }
+    }
+
+    /// Lets changes be made for a while without trouble, unless none is wanted any more.
+    pub(crate) fn calm_down(&self, rng: &mut Rng) {
+        let until = Moment::now().later(Duration::from_millis(rng.u64(0..2_500)));
+        while self.wants_changes() && Moment::now() < until {
+            thread::sleep(Duration::from_millis(20));
         }
     }
 
