@@ -160,21 +160,32 @@ fn a_charge_across_slots_is_made_in_all_of_them_before_its_end_or_in_none() {
     }
 }
 
-/// The slots after a denial are charged for it, if denials count. There, too, it can be too late.
+/// The slots after a denial are charged for it, if denials count. There, too, it can be too late. The answer then had that
+/// slot's quotas as unused, although the slot had answered.
 #[test]
 fn a_denial_across_slots_is_not_counted_where_the_end_has_come() {
     let pair = Pair::new();
     let first = PolicyQuota::new("pair", "0/3653d".parse().unwrap());
     let second =
-        PolicyQuota::new("pair", "1/3653d".parse().unwrap()).with_count_denied(CountDenied::Overdraft);
+        PolicyQuota::new("pair", "5/3653d".parse().unwrap()).with_count_denied(CountDenied::Overdraft);
     let keys = pair.names.each_ref().map(|name| Key::from(name.clone()));
     let charges = [Charge::new(&first, &keys[0], 1), Charge::new(&second, &keys[1], 1)];
+    assert!(block_on(pair.store.charge(&charges[1..])).unwrap().is_admitted());
     let end = Timestamp::from_unix_millis(pair.now.as_unix_millis() + 100);
-    for (millis, expected) in [([0, 100], [0, 0]), ([0, 99], [0, 1])] {
+    let reserve = || {
+        let terms = HoldTerms::new(HoldId::random(), &[], &charges, HoldLength::MAX).before(end);
+        let answer = block_on(async { pair.store.hold_until(HoldStep::Reserve(terms), None).await });
+        let Ok(HoldAnswer::Decided(states)) = answer else { panic!("{answer:?}") };
+        states.charged().clone()
+    };
+    for (millis, expected) in [([0, 100], [1, 1]), ([0, 99], [2, 3])] {
         pair.set(millis);
-        let denied = charge_before(&pair.store, &charges, end).unwrap();
-        assert!(!denied.is_admitted());
-        assert_eq!(pair.used([&first, &second]), expected, "{millis:?}");
+        let charged = charge_before(&pair.store, &charges, end).unwrap();
+        for (denied, used) in [charged, reserve()].iter().zip(expected) {
+            assert!(!denied.is_admitted());
+            assert_eq!((denied[1].used(), denied[1].source()), (used, Source::Store), "{millis:?}");
+        }
+        assert_eq!(pair.used([&first, &second]), [0, expected[1]], "{millis:?}");
     }
 }
 

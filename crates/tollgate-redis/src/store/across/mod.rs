@@ -39,7 +39,8 @@ pub enum AcrossSlots {
     ///
     /// A charge with an end ([`Step::ChargeBefore`](tollgate::Step::ChargeBefore)) is compared with the clock of each
     /// server. If it comes too late for one slot, the others give their units back, and the answer is
-    /// [`StoreError::Ended`].
+    /// [`StoreError::Ended`]. If one slot denies before the end, that is the answer, and slots in which the end has come by
+    /// then are not charged for the denial.
     ///
     /// A denial by one slot is the answer even if another slot fails. The quotas of that slot are shown as remembered,
     /// or else as unused with the source [`Fallback`](tollgate::Source::Fallback).

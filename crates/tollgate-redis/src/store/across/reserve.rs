@@ -218,15 +218,31 @@ impl SlotReservation<'_, '_> {
     ) -> Result<QuotaStates, StoreError> {
         let (before, rest) = self.parts.split_at(charged.len());
         let (_, rest) = rest.split_at(1);
-        let (_, looked) = tokio::join!(
-            self.give_back(&mut charged, KeptCharges::Overdrafts),
-            self.inner.ask_each(rest, self.denial(), self.call)
-        );
+        let (_, looked) =
+            tokio::join!(self.give_back(&mut charged, KeptCharges::Overdrafts), self.deny_rest(rest));
         let given_back = |(part, taken): (&SlotPart<'_>, &StepResult)| {
             part.named.given_back(&self.inner.names, taken.now, &taken.found)
         };
         let before = before.iter().zip(&charged).map(given_back);
         self.inner.joined(self.parts, before.chain([Ok(denied)]).chain(looked).collect())
+    }
+
+    /// Charges these parts what a denial elsewhere charges. Where the end of the step has come, they are only looked at: the
+    /// denial came before it.
+    async fn deny_rest(&self, rest: &[SlotPart<'_>]) -> Vec<Result<QuotaStates, StoreError>> {
+        let mut answers = self.inner.ask_each(rest, self.denial(), self.call).await;
+        for (part, answer) in rest.iter().zip(&mut answers) {
+            if matches!(answer, Err(StoreError::Ended { .. })) {
+                let mut pending = self.inner.send(
+                    &part.named,
+                    CounterOperation::Look,
+                    self.call.continued(),
+                    Company::Others,
+                );
+                *answer = self.inner.counted(&part.named, &mut pending).await;
+            }
+        }
+        answers
     }
 
     /// Says why a part could not be taken.

@@ -256,7 +256,12 @@ impl HoldReservation<'_, '_> {
         if !part.charges().is_empty() {
             let named = NamedCharges::new(part.charges(), &inner.names);
             let mut pending = inner.send(&named, denial, call, Company::Others);
-            let answer = inner.counted(&named, &mut pending).await;
+            let mut answer = inner.counted(&named, &mut pending).await;
+            // The denial came before the end, so it stands, and this part is only looked at.
+            if matches!(answer, Err(StoreError::Ended { .. })) {
+                pending = inner.send(&named, CounterOperation::Look, call, Company::Others);
+                answer = inner.counted(&named, &mut pending).await;
+            }
             charged = answer.unwrap_or_else(|_| inner.unused(&named));
         }
         let looked = self.ask(part, HoldOrder::Look).await.and_then(decided).ok();
