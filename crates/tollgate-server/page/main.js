@@ -8,19 +8,19 @@ import { known, pause, start } from "./poll.js";
 import { link, route } from "./route.js";
 import { strip } from "./strip.js";
 import { about } from "./views/about.js";
+import { domain } from "./views/domain.js";
 import { domains } from "./views/domains.js";
 import { inspector } from "./views/inspector.js";
 import { overview } from "./views/overview.js";
 import { policies } from "./views/policies.js";
 import { policy } from "./views/policy.js";
-import { rule } from "./views/rule.js";
 import { store } from "./views/store.js";
 import { trials } from "./views/trials.js";
 
 /** @type {Record<string, (route: Route) => View>} */
-const VIEWS = { "": overview, policy, inspect: inspector, trials, policies, store, domains, rule, about };
+const VIEWS = { "": overview, policy, inspect: inspector, trials, policies, store, domains, domain, about };
 /** Views that belong to another one. */
-const PARENTS = { policy: "", rule: "domains" };
+const PARENTS = { policy: "", domain: "domains" };
 const PLACES = [
   ["", "Overview"],
   ["inspect", "Inspector"],

@@ -77,7 +77,7 @@ export function strip() {
       by.put(first, others.join(", "));
       store.put(...ofStore(live));
       file.put(...ofFile(live));
-      warnings.put(count(all), all ? list[0].code : "none");
+      warnings.put(count(all), all ? list[0].code || "see Policies" : "none");
       if (performance.now() - spokenAt < QUIET || spoken.textContent.startsWith(name)) return;
       spokenAt = performance.now();
       write(spoken, `${name}. ${sentence}`);

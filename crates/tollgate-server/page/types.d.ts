@@ -35,13 +35,17 @@ interface LiveStore {
 
 interface Mark { at: string; kind: string; text: string }
 
-interface FileWarning { code: string; policy?: string; text: string }
+interface FileWarning { code?: string; policy?: string; text: string }
 
-interface DomainRule {
+interface LiveDomain {
   domain: string;
-  rule: string;
-  limit: string;
-  hits: { total: number; near: number; over: number; within: number; shadow: number };
+  limits: number;
+  allowed: number;
+  denied: number;
+  checks: (number | null)[];
+  denials: (number | null)[];
+  /** The texts by which talkers of a rule are asked for. */
+  rules?: string[];
 }
 
 interface Live {
@@ -69,13 +73,13 @@ interface Live {
   sources: {
     store: number; local: number; policies: number; fallback_local: number; fallback_open: number; none: number;
   };
-  latency_ms?: { p50: number; p99: number };
+  latency_ms?: { p50?: number; p99?: number };
   memory?: { counters: number; max_counters: number; holds: number; expired_holds: number; store_full: number };
   store?: LiveStore;
   talkers: "hashed" | "plain" | "off";
   policies: LivePolicy[];
   policies_count?: number;
-  envoy?: { domains: DomainRule[] };
+  envoy?: { domains: LiveDomain[] };
   events: Mark[];
 }
 

@@ -5,14 +5,12 @@ import { ask } from "../api.js";
 import { confirmChange, field, select } from "../dialog.js";
 import { button, el, input } from "../dom.js";
 import { count } from "../format.js";
+import { keyOf, keyParts } from "../key.js";
 import { overrideButtons } from "./override.js";
 
 const HEADS = ["<quota", "used before", "used now", "left now"];
 
 const figure = (number) => (number === undefined ? "–" : count(number));
-
-/** The attributes of a policy's key; none if it counts all clients together. */
-export const keyNames = (key = "") => (key.match(/[^[\], ]+/g) || []).filter((name) => name !== "global");
 
 /**
  * Before and after of each quota of the policy.
@@ -34,13 +32,9 @@ const compare = (before, after) =>
  */
 export function changeButtons(applied, found, subject, live, done) {
   const { policy, quotas = [] } = applied;
-  const names = keyNames(live.policies.find(({ name }) => name === policy)?.key);
-  const isOne = Boolean(subject.id || names.length);
-  const who = subject.id
-    ? `the client \`${subject.id}\``
-    : isOne
-      ? `the client with this ${names.join(" and ")}`
-      : "all clients";
+  const key = live.policies.find(({ name }) => name === policy)?.key;
+  const isOne = keyParts(key).kind !== "global";
+  const who = subject.id ? `the client \`${subject.id}\`` : isOne ? "the client with these attributes" : "all clients";
   const where = live.store ? "all processes that share the store" : "this process";
   const now = quotas.map(({ quota, used, limit }) => `${figure(used)} of ${count(limit)} of \`${quota}\``).join(", ");
   const target = subject.id ? { policy, id: subject.id } : { policy, attributes: subject.attributes };
@@ -96,6 +90,6 @@ export function changeButtons(applied, found, subject, live, done) {
     "div.fields.changes",
     { role: "group", "aria-label": `Changes of ${policy}` },
     quotas.length > 0 && [reset, set, windows.length > 0 && !subject.id && refund],
-    overrideButtons(applied, subject, names, done),
+    overrideButtons(applied, keyOf(key, subject.attributes || {}), done),
   );
 }

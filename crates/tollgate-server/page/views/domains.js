@@ -1,55 +1,49 @@
 // @ts-check
-// The limits of Envoy's domains, where they decide in place of policies.
+// Envoy's domains, where they decide in place of policies.
 
 import { command, el, empty, input, put, set, write } from "../dom.js";
-import { count } from "../format.js";
+import { count, counted, rate } from "../format.js";
 import { liveTable, shareCell, text } from "../live_table.js";
 import { link } from "../route.js";
+import { checks, sparkCell } from "./policy_row.js";
 
 function nameCell(cell) {
-  const [rule, about] = [el("a"), el("span.about")];
-  put(cell, rule, about);
+  const [name, about] = [el("a"), el("span.about")];
+  put(cell, name, about);
   return (row) => {
-    write(rule, row.rule);
-    set(rule, "href", link(["rule", row.domain, row.rule]));
-    write(about, `${row.domain}: ${row.limit}`);
+    write(name, row.domain);
+    set(name, "href", link(["domain", row.domain]));
+    write(about, counted(row.limits, "limit"));
   };
 }
 
-/** @type {(head: string, hit: keyof DomainRule["hits"], kind?: string) => Column<DomainRule>} */
-const hits = (head, hit, kind) => ({
-  name: hit,
-  head,
-  kind,
-  order: (row) => row.hits[hit],
-  make: text((row) => count(row.hits[hit])),
-});
-
-/** @type {Column<DomainRule>[]} */
-const COLUMNS = [
-  { name: "rule", head: "rule", kind: "left name", order: ({ rule }) => rule, make: nameCell },
-  hits("hits", "total"),
-  hits("over limit", "over"),
+/** @type {(span: () => number) => Column<LiveDomain>[]} */
+const columns = (span) => [
+  { name: "domain", head: "domain", kind: "left name", order: (row) => row.domain, make: nameCell },
+  { name: "checks", head: "checks/s", order: checks, make: text((row) => rate(checks(row) / span())) },
+  { name: "denied", head: "over limit", order: (row) => row.denied, make: text((row) => count(row.denied)) },
   {
     name: "share",
     head: "over %",
     kind: "wide-only",
-    order: (row) => row.hits.over / (row.hits.total || 1),
-    make: shareCell(
-      (row) => row.hits.over,
-      (row) => row.hits.total,
-    ),
+    order: (row) => row.denied / (checks(row) || 1),
+    make: shareCell((row) => row.denied, checks),
   },
-  hits("near limit", "near", "wide-only"),
-  hits("in shadow mode", "shadow", "wide-only"),
+  { name: "minute", head: "last minute", kind: "wide-only spark-cell", make: sparkCell },
 ];
 
 /** @returns {View} */
 export function domains() {
-  /** @type {DomainRule[]} */
-  let rules = [];
-  const find = input("find", { type: "search", placeholder: "Find a rule", "aria-label": "Find a rule", input: list });
-  const table = liveTable("Rules of domains", COLUMNS, ({ domain, rule }) => `${domain} ${rule}`, "over");
+  /** @type {Live} */
+  let live;
+  const find = input("find", {
+    type: "search",
+    placeholder: "Find a domain",
+    "aria-label": "Find a domain",
+    input: list,
+  });
+  const seconds = () => live.span_seconds || 1;
+  const table = liveTable("Domains", columns(seconds), ({ domain }) => domain, "denied");
   const none = empty(
     "No domain has a limit.",
     "Import the files of Envoy's rate-limit service:",
@@ -57,18 +51,17 @@ export function domains() {
   );
 
   function list() {
-    table.update(
-      rules.filter((row) => `${row.domain} ${row.rule} ${row.limit}`.toLowerCase().includes(find.value.toLowerCase())),
-    );
-    table.node.hidden = !rules.length;
-    none.hidden = rules.length > 0;
+    const rows = live.envoy?.domains || [];
+    table.update(rows.filter(({ domain }) => domain.toLowerCase().includes(find.value.toLowerCase())));
+    table.node.hidden = !rows.length;
+    none.hidden = rows.length > 0;
   }
 
   return {
     title: "Domains",
     node: el("div", el("div.head", el("h1", { tabindex: -1 }, "Domains"), find), table.node, none),
-    update({ envoy }) {
-      rules = envoy?.domains || [];
+    update(now) {
+      live = now;
       list();
     },
   };

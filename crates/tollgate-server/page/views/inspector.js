@@ -3,9 +3,9 @@
 
 import { ask } from "../api.js";
 import { button, el, empty, fill, input, renew } from "../dom.js";
+import { keyParts } from "../key.js";
 import { askNow } from "../poll.js";
 import { link } from "../route.js";
-import { keyNames } from "./changes.js";
 import { inspection } from "./result.js";
 import { inspected } from "./talkers.js";
 
@@ -14,7 +14,7 @@ let typed = [];
 
 /** The attributes that policies count by, the most frequent first. @param {Live} live */
 function attributeNames({ policies }) {
-  const names = policies.flatMap(({ key }) => keyNames(key));
+  const names = policies.flatMap(({ key }) => keyParts(key).names);
   const uses = (name) => names.filter((other) => other === name).length;
   return [...new Set(names)].sort((a, b) => uses(b) - uses(a)).slice(0, 12);
 }

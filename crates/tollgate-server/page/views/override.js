@@ -23,15 +23,14 @@ const KINDS = [
 const HEADS = ["<", "<before", "<now"];
 const SCOPE = "at once and in all processes. It needs the scope `overrides`.";
 
+const WHO = "the client with these attributes";
+
 /**
  * @param {AppliedPolicy} applied
- * @param {Subject} subject
+ * @param {Record<string, string> | undefined} attributes those of its key; absent if they are not known, as of a talker
  */
-export function overrideButtons({ policy, quotas = [], override }, { attributes: all = {} }, names, done) {
-  // Only attributes name a client: a talker's id does not say them.
-  if (!names.length || names.some((name) => !(name in all))) return null;
-  const attributes = Object.fromEntries(names.map((name) => [name, all[name]]));
-  const who = `the client with this ${names.join(" and ")}`;
+export function overrideButtons({ policy, quotas = [], override }, attributes, done) {
+  if (!attributes) return null;
   const now = quotas.map(({ quota }) => quota).join(", ");
 
   const set = () => {
@@ -60,7 +59,7 @@ export function overrideButtons({ policy, quotas = [], override }, { attributes:
           field("Note", reason, "Optional. Stored and listed as it is: write no secret."),
         ],
         says: () =>
-          `Under ${policy}, ${who} gets \`${quotas()}\` in place of \`${now || "nothing"}\`, ${lasts.value && "for "}${lasts.selectedOptions[0].text}, ${SCOPE} What is used stays counted.`,
+          `Under ${policy}, ${WHO} gets \`${quotas()}\` in place of \`${now || "nothing"}\`, ${lasts.value && "for "}${lasts.selectedOptions[0].text}, ${SCOPE} What is used stays counted.`,
         run: async () => {
           const body = {
             policy,
@@ -88,7 +87,7 @@ export function overrideButtons({ policy, quotas = [], override }, { attributes:
       {
         title: `Remove the override of ${policy}`,
         button: "Remove",
-        says: () => `The policy's own limits apply to ${who} again, ${SCOPE}`,
+        says: () => `The policy's own limits apply to ${WHO} again, ${SCOPE}`,
         run: async () => {
           const { body } = await ask("overrides/delete", { body: { policy, attributes } });
           return {

@@ -34,7 +34,7 @@ const entry = ({ at, cause, version, outcome, changes = [], more, failure }) =>
 const warned = ({ code, policy, text }) =>
   el(
     "li",
-    el("p", el("strong", code), " ", policy && el("a", { href: link(["policy", policy]) }, policy)),
+    el("p", el("strong", code || "Warning"), " ", policy && el("a", { href: link(["policy", policy]) }, policy)),
     el("p.soft", told(text)),
   );
 

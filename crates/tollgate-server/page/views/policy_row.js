@@ -3,12 +3,13 @@
 
 import { el, put, renew, set, write } from "../dom.js";
 import { count, rate, share } from "../format.js";
+import { keyWords } from "../key.js";
 import { shareCell, text } from "../live_table.js";
 import { link } from "../route.js";
 import { sparkline } from "../spark.js";
 
 /** @param {{allowed: number, denied: number}} row */
-const checks = (row) => row.allowed + row.denied;
+export const checks = (row) => row.allowed + row.denied;
 
 /** What a policy in shadow mode, or its candidate, would deny. @param {LivePolicy} row */
 export const trialOf = ({ shadow, candidate }) => shadow || candidate || { allowed: 0, denied: 0 };
@@ -16,8 +17,7 @@ export const trialOf = ({ shadow, candidate }) => shadow || candidate || { allow
 /** What the policy is about, in a line. @param {LivePolicy} row */
 export function limits({ role, key, quotas }) {
   if (role !== "limit") return role === "exempt" ? "admits without counting" : "denies all it matches";
-  const who = key === "global" ? " for all together" : key ? ` for each ${key.replace(/[[\]]/g, "")}` : "";
-  return (quotas.join(", ") || "unlimited") + who;
+  return `${quotas.join(", ") || "unlimited"} for ${keyWords(key)}`;
 }
 
 /** The roles and modes that a name alone does not say. @param {LivePolicy} row */
@@ -43,7 +43,7 @@ export const nameCell = (policy, tags, about) => (cell) => {
   };
 };
 
-function sparkCell(cell) {
+export function sparkCell(cell) {
   const picture = sparkline();
   cell.append(picture.node);
   return (row) =>

@@ -80,7 +80,7 @@ export function store() {
       const { p50, p99 } = live.latency_ms || {};
       write(
         latency,
-        p99 === undefined
+        !live.latency_ms
           ? "No check was decided in the last minute."
           : `Half of the checks are decided within ${millis(p50)}, and 99 % within ${millis(p99)}.`,
       );

@@ -42,7 +42,7 @@ const about = ({ since, until, total, skipped, counters, max_error: error, memor
   `${count(counters)} counters in ${count(memory / 1024)} KiB, at most ${count(error)} too high.`,
 ];
 
-/** @param {{policy?: string, domain?: string, rule?: string}} subject */
+/** @param {{policy?: string, rule?: string}} subject */
 export function talkers(subject) {
   let period = route().values.get("period") || "current";
   let asked = -Infinity;
