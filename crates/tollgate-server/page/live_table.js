@@ -147,6 +147,6 @@ export const shareCell = (part, whole) => (cell) => {
   const writer = text((row) => share(part(row), whole(row)))(words);
   return (row) => {
     writer(row);
-    bar.update(part(row) / whole(row));
+    bar.update(whole(row) ? part(row) / whole(row) : 0);
   };
 };

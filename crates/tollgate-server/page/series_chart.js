@@ -5,7 +5,7 @@ import { button, el, fill, renew, set, write } from "./dom.js";
 import { count, counted, hour, moment, second, share, stamp, told } from "./format.js";
 import { plainTable } from "./live_table.js";
 import { serverNow } from "./poll.js";
-import { groups } from "./series_feed.js";
+import { groups, TIERS } from "./series_feed.js";
 import { legend } from "./spark.js";
 import { timeChart } from "./time_chart.js";
 
@@ -111,7 +111,7 @@ export function seriesChart(title, height) {
       const events = feed.marks.filter(({ at }) => stamp(at) >= times[0] * 1000);
       chart.draw(
         times,
-        feed.tier === "1s" ? 1 : 300,
+        TIERS[feed.tier].lengths,
         layers,
         events.map(({ at }) => stamp(at) / 1000),
       );

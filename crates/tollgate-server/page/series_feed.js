@@ -4,7 +4,10 @@
 import { ask, query } from "./api.js";
 
 const FIGURES = ["allowed", "denied", "trial_denied", "by_fallback"];
-const TIERS = { "1s": { most: 600, every: 800 }, "5m": { most: 288, every: 15_000 } };
+export const TIERS = {
+  "1s": { most: 600, every: 800, lengths: [1, 600] },
+  "5m": { most: 288, every: 15_000, lengths: [300, 86_400] },
+};
 
 /** A feed. An empty name stands for all policies together. */
 export class SeriesFeed {
@@ -19,8 +22,12 @@ export class SeriesFeed {
     this.asked = -Infinity;
   }
 
-  /** Reads what is new, if it is time; everything after the process has `started` anew. Says whether it has read. */
-  async read(started) {
+  /**
+   * Reads what is new, if it is time; everything if the process has started anew. Says whether it has read.
+   * @param {Live} live
+   */
+  async read({ process: { started }, events }) {
+    this.marks = events;
     const { most, every } = TIERS[this.tier];
     if (performance.now() - this.asked < every) return false;
     this.asked = Infinity;
@@ -49,7 +56,7 @@ export class SeriesFeed {
     });
     const over = Math.max(0, points.times.length - most);
     for (const name of ["times", ...FIGURES]) points[name].splice(0, over);
-    Object.assign(this, { points, marks: answer.events || [], seq: answer.seq });
+    Object.assign(this, { points, seq: answer.seq });
   }
 }
 

@@ -145,14 +145,15 @@ export function timeChart(height, pointed, zoomed) {
     showAll: () => see(undefined),
     /**
      * @param {number[]} starts of the steps, in Unix seconds
+     * @param {[number, number]} lengths of a step, and of all that there can be, in seconds
      * @param {{kind: string, values: (number | null)[]}[]} layers whose kinds begin with `area` or `line`
      * @param {number[]} marks in Unix seconds
      */
-    draw(starts, length, layers, marks) {
+    draw(starts, [length, whole], layers, marks) {
       redraw = () => {
         [times, step] = [starts, length];
         const end = times[times.length - 1] + step;
-        [from, span] = part ? [part[0], part[1] - part[0]] : [times[0], Math.max(step, end - times[0])];
+        [from, span] = part ? [part[0], part[1] - part[0]] : [end - whole, whole];
         const isSeen = (at) => times[at] + step > from && times[at] < from + span;
         const most =
           Math.max(

@@ -56,7 +56,7 @@ export function domain({ names: [name = "", rule] }) {
       renew(figures, list, () => facts(list));
       if (!who && rules?.length) begin(rules);
       who?.update(live);
-      feed.read(live.process.started).then((isNew) => isNew && chart.update(feed));
+      feed.read(live).then((isNew) => isNew && chart.update(feed));
     },
     leave: () => who?.leave(),
   };

@@ -81,7 +81,7 @@ export function overview({ values }) {
     update(now) {
       live = now;
       list();
-      feed.read(live.process.started).then((isNew) => isNew && chart.update(feed));
+      feed.read(live).then((isNew) => isNew && chart.update(feed));
     },
   };
 }

@@ -51,7 +51,7 @@ export function policy({ names: [name = ""], values }) {
 
   function read() {
     const asked = feed;
-    feed.read(live.process.started).then((isNew) => isNew && asked === feed && chart.update(feed));
+    feed.read(live).then((isNew) => isNew && asked === feed && chart.update(feed));
   }
 
   return {

@@ -8,8 +8,12 @@ import { shareCell, text } from "../live_table.js";
 import { link } from "../route.js";
 import { sparkline } from "../spark.js";
 
-/** @param {{allowed: number, denied: number}} row */
-export const checks = (row) => row.allowed + row.denied;
+/**
+ * How many checks there were. A policy in shadow mode decides none, but its trial counts them.
+ * @param {{allowed: number, denied: number, shadow?: Sums}} row
+ */
+export const checks = ({ allowed, denied, shadow }) =>
+  allowed + denied || (shadow ? shadow.allowed + shadow.denied : 0);
 
 /** What a policy in shadow mode, or its candidate, would deny. @param {LivePolicy} row */
 export const trialOf = ({ shadow, candidate }) => shadow || candidate || { allowed: 0, denied: 0 };

@@ -92,7 +92,7 @@ export function store() {
         return;
       renew(body, [live.store, live.memory, live.store?.is_up === false && live.seq], () => [
         live.store && shared(live.store, live.span_seconds),
-        live.memory && memory(live.memory, !live.store),
+        live.memory && (!live.store || live.memory.counters > 0) && memory(live.memory, !live.store),
       ]);
     },
   };

@@ -5,7 +5,7 @@ import { command, el, empty, write } from "../dom.js";
 import { count, length, share } from "../format.js";
 import { liveTable, shareCell, text } from "../live_table.js";
 import { groups, SeriesFeed } from "../series_feed.js";
-import { nameCell, trialOf } from "./policy_row.js";
+import { checks, nameCell, trialOf } from "./policy_row.js";
 
 /** @typedef {{policy: LivePolicy, all: number, denied: number, trial: number, seen: number}} Row */
 
@@ -59,7 +59,7 @@ const COLUMNS = [
   },
   {
     name: "trial",
-    head: "denied on trial",
+    head: "on trial",
     order: ({ all, trial }) => trial / (all || 1),
     make: shareCell(
       ({ trial }) => trial,
@@ -90,12 +90,12 @@ export function trials() {
   const feeds = new Map();
   let isReading = false;
 
-  async function read(list, started) {
+  async function read(list, live) {
     if (isReading) return;
     isReading = true;
     for (const { name } of list.slice(0, FOLLOWED)) {
       if (!feeds.has(name)) feeds.set(name, new SeriesFeed(name, "5m"));
-      if (node.isConnected) await feeds.get(name)?.read(started);
+      if (node.isConnected) await feeds.get(name)?.read(live);
     }
     isReading = false;
   }
@@ -104,10 +104,9 @@ export function trials() {
   function row(policy, { at, span_seconds: span }) {
     const points = feeds.get(policy.name)?.points;
     const first = points?.allowed.findIndex((value) => value !== null) ?? -1;
-    if (points && first >= 0)
-      return { policy, ...groups(points, 288)[0], seen: Date.parse(at) - points.times[first] * 1000 };
-    const { allowed, denied } = policy;
-    return { policy, all: allowed + denied, denied, trial: trialOf(policy).denied, seen: span * 1000 };
+    const [day] = points && first >= 0 ? groups(points, 288) : [];
+    if (points && day?.all) return { policy, ...day, seen: Date.parse(at) - points.times[first] * 1000 };
+    return { policy, all: checks(policy), denied: policy.denied, trial: trialOf(policy).denied, seen: span * 1000 };
   }
 
   return {
@@ -115,7 +114,7 @@ export function trials() {
     node,
     update(live) {
       const list = live.policies.filter(({ mode, candidates }) => mode === "shadow" || candidates?.length);
-      read(list, live.process.started);
+      read(list, live);
       table.update(list.map((policy) => row(policy, live)));
       table.node.hidden = more.hidden = !list.length;
       none.hidden = list.length > 0;
