@@ -124,7 +124,8 @@ pub use self::overlap_index::OverlapIndex;
 pub use self::overrides::{
     DeniedCount, InertReason, OverrideDigest, OverrideEntry, OverrideFit, OverrideKey, OverrideLimits,
     OverrideLimitsError, OverrideName, OverrideNameError, OverrideQuotas, OverrideRecord, OverrideSet,
-    OverrideState, OverrideTarget, OverrideTargetError, OverridesVersion, OverridesVersionError, TargetValue,
+    OverrideState, OverrideTarget, OverrideTargetError, OverridesLoad, OverridesVersion,
+    OverridesVersionError, TargetValue,
 };
 pub use self::overrun::Overrun;
 pub use self::policies::{Policies, UnmatchedRequests};

@@ -1,32 +1,77 @@
 //! Many overrides at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use super::filter::DigestFilter;
 use super::policy_overrides::{Compiler, PolicyOverrides};
-use super::row::{KeyRow, TextRow};
+use super::row::{Digest, KeyRow, OverrideRow, TextRow};
 use super::texts::{AttributeRows, TextRows};
-use super::tree::{Tree, TreeRow};
-use super::{OverrideRecord, OverrideTarget};
+use super::tree::Tree;
+use super::{OverrideName, OverrideRecord, OverrideSet, OverrideTarget};
+use crate::Policies;
 
-/// The overrides of a policy that are being loaded, in any order.
-pub(super) struct BulkOverrides {
+/// Overrides that are being loaded into a set, one after another: see [`OverrideSet::loading`].
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use tollgate::{Key, Quota, SystemClock, Timestamp};
+/// use tollgate_policy::{OverrideLimits, OverrideRecord, OverrideSet, Policies, Policy};
+///
+/// let policies = Policies::of([Policy::builder("search").quota(Quota::per_minute(100)).build()?])?;
+/// let digest = |key: &Key<'_>| u128::from(key.canonical_bytes().len() as u64); // A real one is a hash.
+/// let set = OverrideSet::new(Arc::new(digest), Arc::new(SystemClock));
+/// let record = |id: &str| {
+///     Ok::<_, tollgate_policy::OverrideNameError>(OverrideRecord {
+///         name: id.parse()?,
+///         key: "global".into(),
+///         limits: OverrideLimits::Unlimited,
+///         until: None,
+///         label: None,
+///         note: None,
+///         by: None,
+///         at: Timestamp::from_unix_millis(0),
+///         version: 1,
+///     })
+/// };
+/// let mut loading = set.loading(&policies);
+/// loading.set(record("search:tenant=acme")?);
+/// loading.set(record("search:tenant=other")?);
+/// loading.delete(&"search:tenant=acme".parse()?);
+/// assert_eq!(loading.finish().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct OverridesLoad<'a> {
+    empty: OverrideSet,
+    policies: &'a Policies,
+    by_name: HashMap<&'a str, u32>,
+    parts: BTreeMap<Box<str>, BulkOverrides>,
+}
+
+/// The overrides of a policy that are being loaded.
+struct BulkOverrides {
     part: PolicyOverrides,
     keys: BulkKeys,
     texts: BTreeMap<Box<str>, BulkTexts>,
 }
 
+/// An override, or nothing in place of those of its name that came before.
+type BulkRow<Name> = (Name, Option<OverrideRow>);
+
 #[derive(Default)]
 struct BulkTexts {
-    wholes: Vec<TextRow>,
-    prefixes: Vec<TextRow>,
+    wholes: Vec<BulkRow<Arc<str>>>,
+    prefixes: Vec<BulkRow<Arc<str>>>,
 }
 
 /// Overrides of keys, in lists by the first bits of their digests. A list is freed once it is in the tree, so that a
 /// million overrides are never there twice.
 struct BulkKeys {
-    lists: Vec<Vec<KeyRow>>,
+    lists: Vec<Vec<BulkRow<Digest>>>,
     bits: u32,
     len: usize,
 }
@@ -34,43 +79,81 @@ struct BulkKeys {
 /// Rows of a list. Twice as many would be as good.
 const LIST: usize = 4_096;
 
-impl BulkOverrides {
-    /// Adds an override to those of its policy.
-    pub(super) fn add(parts: &mut BTreeMap<Box<str>, Self>, compiler: Compiler<'_>, record: OverrideRecord) {
+impl<'a> OverridesLoad<'a> {
+    pub(super) fn new(empty: OverrideSet, policies: &'a Policies) -> Self {
+        Self { empty, policies, by_name: Compiler::names(policies), parts: BTreeMap::new() }
+    }
+
+    /// Adds an override. It replaces one of its name.
+    pub fn set(&mut self, record: OverrideRecord) {
+        let Self { empty, policies, by_name, parts } = self;
+        let compiler = Compiler { context: empty.context(), policies, by_name: Some(by_name) };
         if !parts.contains_key(&record.name.policy) {
             let part = PolicyOverrides::new(compiler, &record.name.policy);
-            let keys = BulkKeys { lists: vec![Vec::new()], bits: 0, len: 0 };
-            parts.insert(record.name.policy.clone(), Self { part, keys, texts: BTreeMap::new() });
+            parts.insert(record.name.policy.clone(), BulkOverrides::new(part));
         }
-        let Some(Self { part, keys, texts }) = parts.get_mut(&record.name.policy) else { return };
-        match part.row(compiler, record) {
-            (OverrideTarget::Key(key), row) => keys.add(KeyRow::new(key, row)),
-            (OverrideTarget::Attribute { attribute, text, is_whole }, row) => {
-                let BulkTexts { wholes, prefixes } = texts.entry(attribute).or_default();
+        if let Some(part) = parts.get_mut(&record.name.policy) {
+            let (target, row) = part.part.row(compiler, record);
+            part.add(target, Some(row));
+        }
+    }
+
+    /// Removes the override of this name, if there is one.
+    pub fn delete(&mut self, name: &OverrideName) {
+        if let Some(part) = self.parts.get_mut(&name.policy) {
+            part.add(name.target.clone(), None);
+        }
+    }
+
+    /// Returns the set.
+    #[must_use]
+    pub fn finish(self) -> OverrideSet {
+        let Self { empty, parts, .. } = self;
+        parts.into_values().fold(empty, |set, part| set.with_part(part.finish()))
+    }
+}
+
+/// Without the overrides, which may be many.
+impl fmt::Debug for OverridesLoad<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OverridesLoad").finish_non_exhaustive()
+    }
+}
+
+impl BulkOverrides {
+    fn new(part: PolicyOverrides) -> Self {
+        let keys = BulkKeys { lists: vec![Vec::new()], bits: 0, len: 0 };
+        Self { part, keys, texts: BTreeMap::new() }
+    }
+
+    fn add(&mut self, target: OverrideTarget, row: Option<OverrideRow>) {
+        match target {
+            OverrideTarget::Key(key) => self.keys.add((key.into(), row)),
+            OverrideTarget::Attribute { attribute, text, is_whole } => {
+                let BulkTexts { wholes, prefixes } = self.texts.entry(attribute).or_default();
                 let rows = if is_whole { wholes } else { prefixes };
-                rows.push(TextRow { text: text.into(), row });
+                rows.push((text.into(), row));
             }
         }
     }
 
-    pub(super) fn finish(self) -> PolicyOverrides {
+    fn finish(self) -> PolicyOverrides {
         let Self { part, keys, texts } = self;
         let attributes = texts.into_iter().map(|(attribute, BulkTexts { wholes, prefixes })| {
             let refusal = part.basis.refusal(&attribute);
-            let rows = |rows| TextRows::of_sorted(sorted(rows, |row: &TextRow| row.row.version));
+            let rows = |rows| TextRows::of_sorted(sorted(rows, |text, row| TextRow { text, row }));
             let (wholes, prefixes) = (rows(wholes), rows(prefixes));
             AttributeRows { attribute: attribute.into(), wholes, prefixes, refusal }
         });
-        let attributes = attributes.collect();
-        let lists = keys.lists.into_iter().map(|list| sorted(list, |row| row.row.version));
-        let keys = Tree::of_sorted(lists);
+        let attributes = attributes.filter(|rows| rows.len() > 0).collect();
+        let keys = Tree::of_sorted(keys.lists.into_iter().map(|list| sorted(list, KeyRow::new)));
         let filter = DigestFilter::of(&keys).map(Arc::new);
         PolicyOverrides { keys, filter, attributes, ..part }
     }
 }
 
 impl BulkKeys {
-    fn add(&mut self, row: KeyRow) {
+    fn add(&mut self, row: BulkRow<Digest>) {
         if self.len >= LIST << self.bits {
             self.split();
         }
@@ -78,9 +161,9 @@ impl BulkKeys {
         self.push(row);
     }
 
-    fn push(&mut self, row: KeyRow) {
+    fn push(&mut self, row: BulkRow<Digest>) {
         // Without any bits, there is one list.
-        let place = row.digest().high.checked_shr(64 - self.bits).unwrap_or(0);
+        let place = row.0.high.checked_shr(64 - self.bits).unwrap_or(0);
         if let Some(list) = self.lists.get_mut(place as usize) {
             list.push(row);
         }
@@ -96,9 +179,16 @@ impl BulkKeys {
     }
 }
 
-/// Sorts the rows by their keys. Of two with one key, that of the higher version stays.
-fn sorted<R: TreeRow>(mut rows: Vec<R>, version: impl Fn(&R) -> u64) -> Vec<R> {
-    rows.sort_unstable_by(|one, other| one.key().cmp(other.key()).then(version(other).cmp(&version(one))));
-    rows.dedup_by(|next, kept| next.key() == kept.key());
-    rows
+/// Sorts the rows by their names. Of those of one name, the last one stays, if it is an override.
+fn sorted<Name: Ord, Row>(mut rows: Vec<BulkRow<Name>>, row: impl Fn(Name, OverrideRow) -> Row) -> Vec<Row> {
+    // Those of one name stay in their order.
+    rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+    rows.dedup_by(|next, kept| {
+        let is_same = next.0 == kept.0;
+        if is_same {
+            std::mem::swap(next, kept);
+        }
+        is_same
+    });
+    rows.into_iter().filter_map(|(name, found)| found.map(|found| row(name, found))).collect()
 }

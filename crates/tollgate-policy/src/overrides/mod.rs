@@ -31,6 +31,7 @@ mod texts;
 mod tree;
 mod version;
 
+pub use self::bulk::OverridesLoad;
 pub use self::entry::OverrideEntry;
 pub(crate) use self::finder::{ByOverride, EndSlack, OverrideFinder, OverridesAt};
 pub use self::key::{OverrideDigest, OverrideKey};

@@ -77,7 +77,7 @@ impl OverrideRow {
 }
 
 impl KeyRow {
-    pub(super) fn new(key: OverrideKey, row: OverrideRow) -> Self {
+    pub(super) fn new(key: impl Into<Digest>, row: OverrideRow) -> Self {
         Self { digest: key.into(), row }
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tollgate::{Key, ManualClock, Timestamp};
 use tollgate_policy::{
-    Attributes, Config, Outcome, OverrideFit, OverrideLimits, OverrideName, OverrideQuotas, OverrideRecord,
-    OverrideSet, OverrideState, Policies, Policy, TargetValue,
+    Attributes, Config, Outcome, OverrideFit, OverrideKey, OverrideLimits, OverrideName, OverrideQuotas,
+    OverrideRecord, OverrideSet, OverrideState, OverrideTarget, Policies, Policy, TargetValue,
 };
 
 const POLICIES: &str = "
@@ -335,4 +335,47 @@ fn the_override_that_applies_to_a_request_has_its_name() {
         assert_eq!(applied(pairs, 1_000_000), id, "{pairs:?}");
     }
     assert_eq!(applied(&[("user", "bob"), ("plan", "gold")], 999_999), "search:plan=gold");
+}
+
+#[test]
+fn a_load_ends_with_what_its_changes_one_after_another_end_with() {
+    let policies = policies(POLICIES);
+    let mut random = fastrand::Rng::with_seed(52);
+    for changes in [0, 1, 10, 300, 20_000] {
+        let empty = set().0;
+        let (mut loading, mut set) = (empty.loading(&policies), empty);
+        for version in 1..=changes {
+            let policy = ["search", "login", "who"][random.usize(..3)];
+            let number = random.u128(..changes as u128 / 4 + 2);
+            let target = match random.u8(..4) {
+                0 => OverrideTarget::Attribute {
+                    attribute: "tenant".into(),
+                    text: format!("t{number}").into(),
+                    is_whole: random.bool(),
+                },
+                // In all lists of a load, which are by the first bits.
+                _ => OverrideTarget::Key(OverrideKey(number.reverse_bits())),
+            };
+            let name = OverrideName { policy: policy.into(), target };
+            if random.u8(..4) > 0 {
+                let limits = OverrideLimits::of([format!("{}/1m", version % 7 + 1)]);
+                // Whatever the version is, the last one counts.
+                let record = OverrideRecord {
+                    version: random.u64(1..100),
+                    key: "[user]".into(),
+                    name,
+                    ..record("a:b=c", limits)
+                };
+                loading.set(record.clone());
+                set = set.with(record, &policies);
+            } else {
+                loading.delete(&name);
+                set = set.without(&name);
+            }
+        }
+        let records = |set: &OverrideSet| set.after(None, None).map(|it| it.record()).collect::<Vec<_>>();
+        let loaded = loading.finish();
+        assert_eq!((loaded.len(), loaded.version()), (set.len(), None));
+        assert_eq!(records(&loaded), records(&set), "{changes}");
+    }
 }

@@ -40,8 +40,7 @@ pub(crate) fn set_of(
         }
     }
     let set = match file.style % 3 {
-        // All at once, in another order.
-        0 => empty.of_all(records.iter().rev().cloned(), policies),
+        0 => empty.of_all(records.iter().cloned(), policies),
         1 => records.iter().cloned().fold(empty.clone(), |set, record| set.with(record, policies)),
         // For no policies, and one of them twice. Then for these.
         _ => {
