@@ -41,19 +41,32 @@ impl<F: Fn(&Key<'_>) -> u128 + Send + Sync> OverrideDigest for F {
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Characters of a digest: 21 of 6 bits and one of 2, which is filled up with zeros.
-const CHARACTERS: u32 = 22;
+const CHARACTERS: usize = 22;
+
+/// The bits of each character; [`NO_BITS`] of a byte that is none.
+const BITS: [u8; 256] = {
+    let mut bits = [NO_BITS; 256];
+    let mut place = 0;
+    while place < ALPHABET.len() {
+        bits[ALPHABET[place] as usize] = place as u8;
+        place += 1;
+    }
+    bits
+};
+
+const NO_BITS: u8 = u8::MAX;
 
 impl fmt::Display for OverrideKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for place in 0..CHARACTERS {
+        let mut text = [b'A'; CHARACTERS];
+        for (place, character) in (0_u32..).zip(&mut text) {
             let bits = match 122_u32.checked_sub(place * 6) {
                 Some(shift) => self.0 >> shift,
                 None => self.0 << 4,
             };
-            let character = ALPHABET.get((bits & 63) as usize).copied().unwrap_or(b'A');
-            write!(f, "{}", char::from(character))?;
+            *character = ALPHABET.get((bits & 63) as usize).copied().unwrap_or(b'A');
         }
-        Ok(())
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 
@@ -61,20 +74,17 @@ impl FromStr for OverrideKey {
     type Err = OverrideNameError;
 
     fn from_str(text: &str) -> Result<Self, OverrideNameError> {
-        if text.len() != CHARACTERS as usize {
+        let Some((last, first)) = text.as_bytes().split_last().filter(|_| text.len() == CHARACTERS) else {
             return Err(OverrideNameError);
-        }
-        let mut digest = 0_u128;
-        for (place, byte) in (0_u32..).zip(text.bytes()) {
-            let bits = ALPHABET.iter().position(|known| *known == byte).ok_or(OverrideNameError)? as u128;
-            digest |= match 122_u32.checked_sub(place * 6) {
-                Some(shift) => bits << shift,
-                // Another text would be the same key.
-                None if bits & 15 != 0 => return Err(OverrideNameError),
-                None => bits >> 4,
-            };
-        }
-        Ok(Self(digest))
+        };
+        let bits = |byte: u8| match BITS.get(usize::from(byte)) {
+            Some(&NO_BITS) | None => Err(OverrideNameError),
+            Some(bits) => Ok(u128::from(*bits)),
+        };
+        let digest = first.iter().try_fold(0_u128, |digest, byte| Ok(digest << 6 | bits(*byte)?))?;
+        let last = bits(*last)?;
+        // Another text would be the same key.
+        if last & 15 != 0 { Err(OverrideNameError) } else { Ok(Self(digest << 2 | last >> 4)) }
     }
 }
 

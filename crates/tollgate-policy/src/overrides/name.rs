@@ -125,9 +125,12 @@ impl FromStr for OverrideName {
         if !Policy::is_name(policy) {
             return Err(OverrideNameError);
         }
-        let name = Self { policy: policy.into(), target: target.parse()? };
-        // An id can be written in one way only.
-        if name.to_string() == id { Ok(name) } else { Err(OverrideNameError) }
+        let target: OverrideTarget = target.parse()?;
+        // An id can be written in one way only. A digest has one text.
+        if matches!(target, OverrideTarget::Attribute { .. }) && format!("{policy}:{target}") != id {
+            return Err(OverrideNameError);
+        }
+        Ok(Self { policy: policy.into(), target })
     }
 }
 
