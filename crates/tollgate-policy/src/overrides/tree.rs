@@ -8,8 +8,9 @@ use std::{fmt, slice};
 
 use smallvec::SmallVec;
 
-/// Rows of a leaf, at most: a change copies them, and each further leaf costs a header.
-const MAX_ROWS: usize = 32;
+/// Rows of a leaf, at most: a change copies them, and each further leaf costs a header. With its header, a leaf of 31 rows
+/// of 64 bytes, and one that is loaded with 23, hardly leave room in the block that an allocator has for them.
+const MAX_ROWS: usize = 31;
 
 /// Children of a branch, at most: a change raises the count of references of each.
 const MAX_CHILDREN: usize = 16;
