@@ -8,7 +8,7 @@ use super::filter::DigestFilter;
 use super::policy_overrides::{Compiler, PolicyOverrides};
 use super::row::{Digest, KeyRow, OverrideRow, TextRow};
 use super::texts::{AttributeRows, TextRows};
-use super::tree::Tree;
+use super::tree::{MAX_ROWS, Tree, filled};
 use super::{OverrideName, OverrideRecord, OverrideSet, OverrideTarget};
 use crate::Policies;
 
@@ -71,13 +71,23 @@ struct BulkTexts {
 /// Overrides of keys, in lists by the first bits of their digests. A list is freed once it is in the tree, so that a
 /// million overrides are never there twice.
 struct BulkKeys {
-    lists: Vec<Vec<BulkRow<Digest>>>,
+    lists: Vec<BulkList>,
     bits: u32,
     len: usize,
 }
 
+/// Rows in chunks. A chunk is as large as a leaf of the tree, so an allocator has room for leaves where chunks were. The
+/// memory of one long vector would still be in use for other vectors when the leaves are made.
+#[derive(Clone, Default)]
+struct BulkList {
+    chunks: Vec<Vec<BulkRow<Digest>>>,
+}
+
 /// Rows of a list. Twice as many would be as good.
 const LIST: usize = 4_096;
+
+/// Rows of a chunk: with its header, a leaf that is loaded has one row less.
+const CHUNK: usize = filled(MAX_ROWS) + 1;
 
 impl<'a> OverridesLoad<'a> {
     pub(super) fn new(empty: OverrideSet, policies: &'a Policies) -> Self {
@@ -122,7 +132,7 @@ impl fmt::Debug for OverridesLoad<'_> {
 
 impl BulkOverrides {
     fn new(part: PolicyOverrides) -> Self {
-        let keys = BulkKeys { lists: vec![Vec::new()], bits: 0, len: 0 };
+        let keys = BulkKeys { lists: vec![BulkList::default()], bits: 0, len: 0 };
         Self { part, keys, texts: BTreeMap::new() }
     }
 
@@ -146,7 +156,7 @@ impl BulkOverrides {
             AttributeRows { attribute: attribute.into(), wholes, prefixes, refusal }
         });
         let attributes = attributes.filter(|rows| rows.len() > 0).collect();
-        let keys = Tree::of_sorted(keys.lists.into_iter().map(|list| sorted(list, KeyRow::new)));
+        let keys = Tree::of_sorted(keys.lists.into_iter().map(|list| sorted(list.into_rows(), KeyRow::new)));
         let filter = DigestFilter::of(&keys).map(Arc::new);
         PolicyOverrides { keys, filter, attributes, ..part }
     }
@@ -172,10 +182,29 @@ impl BulkKeys {
     /// Makes sixteen lists of each.
     fn split(&mut self) {
         self.bits += 4;
-        let lists = std::mem::replace(&mut self.lists, vec![Vec::new(); 1 << self.bits]);
-        for list in lists {
-            list.into_iter().for_each(|row| self.push(row));
+        let lists = std::mem::replace(&mut self.lists, vec![BulkList::default(); 1 << self.bits]);
+        for chunk in lists.into_iter().flat_map(|list| list.chunks) {
+            chunk.into_iter().for_each(|row| self.push(row));
         }
+    }
+}
+
+impl BulkList {
+    fn push(&mut self, row: BulkRow<Digest>) {
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => chunk.push(row),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(row);
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    fn into_rows(self) -> Vec<BulkRow<Digest>> {
+        let mut rows = Vec::with_capacity(self.chunks.len() * CHUNK);
+        self.chunks.into_iter().for_each(|chunk| rows.extend(chunk));
+        rows
     }
 }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 /// Rows of a leaf, at most: a change copies them, and each further leaf costs a header. With its header, a leaf of 31 rows
 /// of 64 bytes, and one that is loaded with 23, hardly leave room in the block that an allocator has for them.
-const MAX_ROWS: usize = 31;
+pub(super) const MAX_ROWS: usize = 31;
 
 /// Children of a branch, at most: a change raises the count of references of each.
 const MAX_CHILDREN: usize = 16;
@@ -284,7 +284,8 @@ impl<R: TreeRow> Child<R> {
     }
 }
 
-const fn filled(max: usize) -> usize {
+/// Returns how many of a node's places are filled when many rows are loaded.
+pub(super) const fn filled(max: usize) -> usize {
     max * FILLED.0 / FILLED.1
 }
 
