@@ -349,6 +349,13 @@ impl Rejection {
         Self::new(kind, detail)
     }
 
+    /// The live page is open in too many places.
+    pub(crate) fn too_many_viewers() -> Self {
+        let detail = "the live page is open in more than eight places, or something else asks for its figures: each place \
+                      may ask once a second";
+        Self { repeat: Repeat::After(5), ..Self::new(RejectionKind::TooManyViewers, detail) }
+    }
+
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }

@@ -30,6 +30,8 @@ pub(crate) enum RejectionKind {
     TooLarge,
     /// The caller counts under too many names.
     TooManyNames,
+    /// The live page is asked for too often.
+    TooManyViewers,
     /// The body has the wrong type, or is compressed.
     WrongMediaType,
     /// The message breaks its protocol.
@@ -66,7 +68,7 @@ impl RejectionKind {
             Self::SlowRequest => StatusCode::REQUEST_TIMEOUT,
             Self::Conflict | Self::IdConflict | Self::HoldEnded => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooManyNames => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyNames | Self::TooManyViewers => StatusCode::TOO_MANY_REQUESTS,
             Self::WrongMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BrokenMessage | Self::InvalidFile => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unimplemented => StatusCode::NOT_IMPLEMENTED,
@@ -100,6 +102,7 @@ impl RejectionKind {
             | Self::Override(_) => true,
             Self::SlowRequest
             | Self::TooManyNames
+            | Self::TooManyViewers
             | Self::DeadlinePassed
             | Self::Unavailable
             | Self::StoreFull

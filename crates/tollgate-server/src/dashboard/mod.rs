@@ -1,20 +1,115 @@
 //! The live page and its data: what an operator sees of this process while it runs.
 //!
 //! `page` has the files of the page. They hold no data: the page reads all of it from the operations in
-//! [`http::dashboard`](crate::http). Nothing here is on the way of a check.
+//! [`http::dashboard`](crate::http). `series` has figures over time, and `viewers` bounds how often they are asked for.
+//! Nothing here is on the way of a check.
 
 pub(crate) mod page;
+pub(crate) mod public_url;
+pub(crate) mod series;
+mod shared_answer;
+mod viewers;
 
-use self::page::Page;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tollgate::{Clock, SystemClock, Timestamp};
+
+use self::page::PageFiles;
+use self::series::{PolicyCounts, ProcessStates, Recorder};
+pub(crate) use self::shared_answer::SharedAnswer;
+pub(crate) use self::viewers::Viewers;
+use crate::metrics::{MetricSources, Snapshot};
+use crate::net::drain::Phase;
+use crate::observe::live_warnings::LiveWarnings;
 
 /// The page, and the data that only it needs.
-#[derive(Debug)]
 pub(crate) struct Dashboard {
-    pub(crate) page: Page,
+    pub(crate) page: PageFiles,
+    /// The name of this machine.
+    pub(crate) host: Box<str>,
+    /// The kind of the shared store, if there is one.
+    pub(crate) store_kind: Option<&'static str>,
+    pub(crate) warnings: LiveWarnings,
+    /// The answer that all viewers share for a second.
+    pub(crate) live: SharedAnswer,
+    pub(crate) viewers: Viewers,
+    figures: Arc<MetricSources>,
+    phase: Phase,
+    recorder: Mutex<Recorder>,
 }
 
 impl Dashboard {
-    pub(crate) fn new() -> Self {
-        Self { page: Page::new() }
+    pub(crate) fn new(
+        figures: Arc<MetricSources>,
+        phase: Phase,
+        warnings: LiveWarnings,
+        store_kind: Option<&'static str>,
+    ) -> Self {
+        Self {
+            page: PageFiles::new(),
+            host: host(),
+            store_kind,
+            warnings,
+            live: SharedAnswer::default(),
+            viewers: Viewers::default(),
+            figures,
+            phase,
+            recorder: Mutex::new(Recorder::new(SystemClock.now())),
+        }
     }
+
+    /// Returns the figures of metrics as they are now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.figures.snapshot()
+    }
+
+    /// Returns the figures over time.
+    pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        // Nothing under this lock leaves a half-made change.
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the figures at the end of each second.
+    pub(crate) async fn keep_recording(&self) {
+        const SECOND: Duration = Duration::from_secs(1);
+        let started = self.recorder().started();
+        loop {
+            let elapsed = SystemClock.now().since(started);
+            // By the clock of the series, so that the two never drift apart.
+            tokio::time::sleep(SECOND - Duration::from_nanos(elapsed.subsec_nanos().into())).await;
+            self.record(SystemClock.now());
+        }
+    }
+
+    fn record(&self, now: Timestamp) {
+        let snapshot = self.snapshot();
+        let states = ProcessStates {
+            is_store_up: snapshot.shared.as_ref().map(|(shared, _)| shared.is_up()),
+            is_leaving: self.phase.is_leaving(),
+            are_overrides_stale: snapshot.overrides.as_ref().is_some_and(|figures| figures.is_stale),
+            reloads: snapshot.policies.reloads.as_ref().map(|state| state.records()).unwrap_or_default(),
+        };
+        let process = snapshot.process_counts();
+        let mut recorder = self.recorder();
+        match &snapshot.envoy {
+            None => {
+                let tallies = snapshot.policies.live.tally();
+                let counts = tallies.map(|(policy, tally)| (policy.name(), PolicyCounts::of(&tally)));
+                recorder.tick(now, counts, process, states);
+            }
+            Some(envoy) => {
+                let verdicts = envoy.live.verdicts();
+                let counts = verdicts.map(|(domain, verdicts)| {
+                    (domain, PolicyCounts::of_verdicts(verdicts.allowed, verdicts.denied))
+                });
+                recorder.tick(now, counts, process, states);
+            }
+        }
+    }
+}
+
+/// Returns the name of this machine, or of the container; empty if the system does not tell it in a file.
+fn host() -> Box<str> {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().into()
 }

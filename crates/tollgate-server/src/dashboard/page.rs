@@ -13,19 +13,19 @@ include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 
 /// All files of the page.
 #[derive(Debug)]
-pub(crate) struct Page(Box<[PageFile]>);
+pub(crate) struct PageFiles(Box<[PageFile]>);
 
 /// A file of the page.
 pub(crate) struct PageFile {
     /// Its path below `/ui/`.
     name: &'static str,
     pub(crate) media_type: &'static str,
-    pub(crate) content: Packed,
+    pub(crate) content: PackedBody,
 }
 
 /// A body that is there in both forms in which clients take it.
 #[derive(Debug)]
-pub(crate) struct Packed {
+pub(crate) struct PackedBody {
     plain: Bytes,
     /// Made for the first client that takes it.
     gzip: OnceLock<Bytes>,
@@ -33,7 +33,7 @@ pub(crate) struct Packed {
     tag: String,
 }
 
-impl Page {
+impl PageFiles {
     pub(crate) fn new() -> Self {
         Self(PAGE_FILES.iter().filter_map(|(name, bytes)| PageFile::new(name, bytes)).collect())
     }
@@ -47,11 +47,15 @@ impl Page {
 
 impl PageFile {
     fn new(name: &'static str, bytes: &'static [u8]) -> Option<Self> {
-        Some(Self { name, media_type: media_type(name)?, content: Packed::new(Bytes::from_static(bytes)) })
+        Some(Self {
+            name,
+            media_type: media_type(name)?,
+            content: PackedBody::new(Bytes::from_static(bytes)),
+        })
     }
 }
 
-impl Packed {
+impl PackedBody {
     pub(crate) fn new(plain: Bytes) -> Self {
         let hash = digest(&SHA256, &plain);
         let tag = hash.as_ref().iter().take(12).map(|byte| format!("{byte:02x}")).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tollgate::MemoryStore;
 use tollgate_policy::WhenFull;
 
+use crate::dashboard::public_url::PublicUrl;
 use crate::metrics::Metrics;
 use crate::store::ServedStore;
 
@@ -20,4 +21,6 @@ pub(crate) struct CountingParts {
     /// Whether requests may bring limits.
     pub(crate) caller_quotas: bool,
     pub(crate) metrics: Arc<Metrics>,
+    /// The live page, to which log lines lead.
+    pub(crate) page: Option<PublicUrl>,
 }

@@ -6,6 +6,7 @@ use tollgate_envoy::{Domains, SameDomain, Warning};
 use tollgate_policy::{ConfigError, Sources};
 
 use crate::live::text_files::{FileFormat, TextFiles, TextPaths};
+use crate::observe::live_warnings::{LiveWarning, LiveWarnings};
 use crate::observe::warning_log;
 
 /// The files of all domains.
@@ -17,6 +18,8 @@ pub(crate) struct DomainFormat {
     same_domain: SameDomain,
     /// Warnings that were logged already.
     warned: Box<[Warning]>,
+    /// The same, for the live page.
+    live_warnings: LiveWarnings,
 }
 
 impl DomainFiles {
@@ -27,8 +30,15 @@ impl DomainFiles {
     /// If they cannot be read, or are not valid.
     pub(crate) fn load(folder: PathBuf, same_domain: SameDomain) -> Result<(Self, Domains), ConfigError> {
         Self::first(TextPaths::Policies(vec![folder]), |sources| {
-            Ok((DomainFormat { same_domain, warned: [].into() }, Domains::parse(sources, same_domain)?))
+            let (warned, live_warnings) = Default::default();
+            let format = DomainFormat { same_domain, warned, live_warnings };
+            Ok((format, Domains::parse(sources, same_domain)?))
         })
+    }
+
+    /// Returns probable mistakes in the live limits, now and later.
+    pub(crate) fn live_warnings(&self) -> LiveWarnings {
+        self.format().live_warnings.clone()
     }
 
     /// Logs probable mistakes, unless they are those of the last call, and only the first of very many.
@@ -48,6 +58,7 @@ impl FileFormat for DomainFormat {
     fn note(&mut self, domains: &Domains, file: &str) {
         if *self.warned != *domains.warnings() {
             self.warned = domains.warnings().into();
+            self.live_warnings.replace(self.warned.iter().map(LiveWarning::from));
             warning_log::log_first(self.warned.iter(), file, "correct these to see them");
         }
     }

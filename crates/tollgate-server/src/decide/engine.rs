@@ -15,6 +15,7 @@ use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
 
 use crate::access::caller::CallerAttributes;
+use crate::dashboard::public_url::PublicUrl;
 use crate::decide::expired_hold_log::ExpiredHoldLog;
 use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, Metrics, UndroppedCheck};
@@ -50,7 +51,11 @@ pub(crate) enum Under {
 
 /// Limits the log to one line per window for each quota that denies, and one per minute for each limit in flight.
 #[derive(Default)]
-struct DenialLog(LogGaps);
+struct DenialLog {
+    gaps: LogGaps,
+    /// The live page, to which the lines lead.
+    page: Option<PublicUrl>,
+}
 
 /// Limits the log to one line a minute for each policy that would deny.
 #[derive(Default)]
@@ -61,12 +66,13 @@ impl DecisionEngine {
         limiter: Arc<PolicyLimiter<ServedStore>>,
         when_full: WhenFull,
         metrics: Arc<Metrics>,
+        page: Option<PublicUrl>,
     ) -> Self {
         Self {
             limiter,
             when_full,
             metrics,
-            denials: DenialLog::default(),
+            denials: DenialLog { gaps: LogGaps::default(), page },
             trial_denials: TrialDenialLog::default(),
             units_left: UnitsLeftLog::default(),
             expired_holds: ExpiredHoldLog::default(),
@@ -408,14 +414,21 @@ impl DenialLog {
             decision.quota().filter(|denying| self.is_first_at(log_gap::elapsed(), denying))
         {
             let (policy, version) = (denying.policy.name(), decision.version());
-            info!(policy, version, quota = %denying.quota.quota(), "first denial in a window's length");
+            let view = self.view(policy);
+            info!(policy, version, quota = %denying.quota.quota(), view, "first denial in a window's length");
         }
         if let Some(InFlightStanding { policy, in_flight, .. }) = decision.limit_in_flight() {
             let (policy, limit) = (policy.name(), in_flight.in_flight());
-            if self.0.pass((policy, limit), Duration::from_secs(60)) {
-                info!(policy, version = decision.version(), quota = %limit, "first denial in a minute");
+            if self.gaps.pass((policy, limit), Duration::from_secs(60)) {
+                let (version, view) = (decision.version(), self.view(policy));
+                info!(policy, version, quota = %limit, view, "first denial in a minute");
             }
         }
+    }
+
+    /// Returns the address of the view of a policy.
+    fn view(&self, policy: &str) -> Option<String> {
+        self.page.as_ref().map(|page| page.policy(policy))
     }
 
     /// Returns whether this is the first denial in a window's length, at this time on the stopwatch of the log. The
@@ -427,7 +440,7 @@ impl DenialLog {
         let gap = window.max(Duration::from_secs(1));
         // Each override may have other limits, and they are too many for a line each.
         let quota = denying.by_override.is_none().then(|| denying.quota.quota());
-        self.0.pass_at(elapsed, (denying.quota.policy(), quota), gap)
+        self.gaps.pass_at(elapsed, (denying.quota.policy(), quota), gap)
     }
 }
 

@@ -8,6 +8,7 @@ use tollgate_redis::KeyLayout;
 use tracing::warn;
 
 use crate::live::text_files::{FileFormat, TextFiles, TextPaths};
+use crate::observe::live_warnings::{LiveWarning, LiveWarnings};
 use crate::observe::warning_log;
 use crate::store::fit::{StoreFit, StoreFlags};
 use crate::store::joined_values;
@@ -22,6 +23,8 @@ pub(crate) struct PolicyFormat {
     names: Box<[Box<str>]>,
     /// Warnings that were logged already.
     warned: Box<[Warning]>,
+    /// The same, for the live page.
+    live_warnings: LiveWarnings,
     /// The store that the service started with.
     store: Option<StoreSettings>,
     /// The store of the last read.
@@ -42,7 +45,8 @@ impl PolicyFiles {
             let (fit, _) = StoreFit::of_file(&config, flags);
             let (names, store) = (config.files().into(), config.store().cloned());
             let last_store = store.clone();
-            Ok((PolicyFormat { names, warned: [].into(), store, last_store, fit }, config))
+            let (warned, live_warnings) = Default::default();
+            Ok((PolicyFormat { names, warned, live_warnings, store, last_store, fit }, config))
         })
     }
 
@@ -59,6 +63,11 @@ impl PolicyFiles {
     /// Returns probable mistakes in these files, with this store.
     pub(crate) fn warnings(&self, config: &Config) -> Box<[Warning]> {
         self.format().warnings(config)
+    }
+
+    /// Returns probable mistakes in the live policies, now and later.
+    pub(crate) fn live_warnings(&self) -> LiveWarnings {
+        self.format().live_warnings.clone()
     }
 
     /// Logs these probable mistakes, unless they were logged before.
@@ -90,6 +99,7 @@ impl PolicyFormat {
         let new = warnings.iter().filter(is_new).map(with_file);
         warning_log::log_first(new, name, "`tollgate check-config` lists them");
         self.warned = warnings.into();
+        self.live_warnings.replace(warnings.iter().map(LiveWarning::from));
     }
 
     /// Returns whether the files name another store than the one in use, and did not at the last call.

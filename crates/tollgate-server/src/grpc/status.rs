@@ -60,7 +60,9 @@ pub(super) fn code(kind: RejectionKind) -> Code {
         RejectionKind::Unimplemented => Code::Unimplemented,
         RejectionKind::IdConflict => Code::AlreadyExists,
         RejectionKind::HoldEnded | RejectionKind::NeedsHold => Code::FailedPrecondition,
-        RejectionKind::TooLarge | RejectionKind::TooManyNames => Code::ResourceExhausted,
+        RejectionKind::TooLarge | RejectionKind::TooManyNames | RejectionKind::TooManyViewers => {
+            Code::ResourceExhausted
+        }
         RejectionKind::SlowRequest | RejectionKind::DeadlinePassed => Code::DeadlineExceeded,
         RejectionKind::Unavailable
         | RejectionKind::StoreFull

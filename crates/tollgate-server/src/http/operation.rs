@@ -86,6 +86,8 @@ pub(super) enum Success {
     Json(SchemaOf, &'static str),
     /// JSON of this type, with the version of the thing in `ETag`.
     Tagged(SchemaOf, &'static str),
+    /// JSON of this type that all callers share for a while, with its tag in `ETag`.
+    Shared(SchemaOf, &'static str),
     /// JSON with a description elsewhere.
     Document(&'static str),
     /// Text of one of these media types.

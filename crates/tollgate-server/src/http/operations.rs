@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use schemars::{JsonSchema, SchemaGenerator};
 
 use super::clock::{ClockReply, ClockRequest};
 use super::dashboard::PAGE_FOLDER;
@@ -18,8 +17,8 @@ use super::wire::{
     CountsReply, DeletedOverrideReply, GotOverrideReply, HealthReply, NamedOverrideRequest,
     OverrideListReply, PeekRequest, RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply,
     RefundRequest, ReloadRequest, RenewBatchReply, RenewBatchRequest, RenewReply, RenewRequest,
-    ReserveBatchReply, ReserveBatchRequest, ReserveRequest, ResetRequest, SchemaOf, SetOverrideReply,
-    SetOverrideRequest, SetRequest, SettleBatchReply, SettleBatchRequest, SettleReply, SettleRequest,
+    ReserveBatchReply, ReserveBatchRequest, ReserveRequest, ResetRequest, SetOverrideReply,
+    SetOverrideRequest, SetRequest, SettleBatchReply, SettleBatchRequest, SettleReply, SettleRequest, of,
 };
 use super::{Edge, dashboard, domains, forwarded, overrides, reply};
 use crate::access::listener::Listener;
@@ -498,11 +497,6 @@ impl Operations {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Operation> {
         self.rows.iter().map(|row| &row.operation)
     }
-}
-
-/// Returns the description of a type of the wire.
-fn of<T: JsonSchema>() -> SchemaOf {
-    SchemaGenerator::subschema_for::<T>
 }
 
 #[cfg(test)]

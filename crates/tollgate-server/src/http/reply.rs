@@ -103,7 +103,8 @@ fn whole(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
     reply.into()
 }
 
-fn bytes(body: &impl Serialize) -> Bytes {
+/// Returns a body in JSON.
+pub(super) fn bytes(body: &impl Serialize) -> Bytes {
     let mut bytes = Vec::with_capacity(512);
     // This cannot fail: a vector takes every byte, and all keys are texts.
     let _ = serde_json::to_writer(&mut bytes, body);

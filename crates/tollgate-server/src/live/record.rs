@@ -81,6 +81,16 @@ impl Changes {
         (!first.is_empty()).then(|| Self { first, more: changes.count() })
     }
 
+    /// Returns the first changes.
+    pub(crate) fn first(&self) -> &[String] {
+        &self.first
+    }
+
+    /// Returns the number of the others.
+    pub(crate) fn more(&self) -> usize {
+        self.more
+    }
+
     /// Returns the text with this between two changes. A log line has no room for thousands.
     pub(crate) fn joined(&self, separator: &str) -> String {
         let Self { first, more } = self;

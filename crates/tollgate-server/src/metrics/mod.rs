@@ -9,6 +9,7 @@ mod family;
 mod handshakes;
 mod histogram;
 mod policies;
+mod process_counts;
 mod rejections;
 mod scrape;
 mod snapshot;
@@ -25,12 +26,14 @@ pub(crate) use self::connections::OpenConnections;
 pub(crate) use self::cuts::Cut;
 use self::cuts::Cuts;
 pub(crate) use self::handshakes::Handshakes;
+pub(crate) use self::histogram::DurationCounts;
 use self::histogram::Histogram;
+pub(crate) use self::process_counts::ProcessCounts;
 pub(crate) use self::rejections::Rejections;
 pub(crate) use self::scrape::Scrape;
 pub(crate) use self::snapshot::{
     BodyMemory, EnvoyFigures, FigureSource, MetricSources, Occupancy, OverridesFigures, PolicyFigures,
-    PrincipalFigures, TlsFigures,
+    PrincipalFigures, Snapshot, TlsFigures,
 };
 pub(crate) use self::store::StoreMetrics;
 pub(crate) use self::text::TextFormat;

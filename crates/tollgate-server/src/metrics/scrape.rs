@@ -1,5 +1,7 @@
 //! Renders the answer of `/metrics`.
 
+use std::sync::Arc;
+
 use super::snapshot::MetricSources;
 use super::table;
 use super::text::TextFormat;
@@ -7,11 +9,11 @@ use super::text::TextFormat;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Scrape {
-    figures: MetricSources,
+    figures: Arc<MetricSources>,
 }
 
 impl Scrape {
-    pub(crate) const fn new(figures: MetricSources) -> Self {
+    pub(crate) const fn new(figures: Arc<MetricSources>) -> Self {
         Self { figures }
     }
 

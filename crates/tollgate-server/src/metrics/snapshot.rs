@@ -38,13 +38,13 @@ pub(crate) type FigureSource<T> = Box<dyn Fn() -> T + Send + Sync>;
 /// written.
 pub(crate) struct Snapshot {
     pub(super) metrics: Arc<Metrics>,
-    pub(super) policies: PolicyFigures,
+    pub(crate) policies: PolicyFigures,
     /// `None` if there can be none.
-    pub(super) overrides: Option<OverridesFigures>,
-    pub(super) envoy: Option<EnvoyFigures>,
+    pub(crate) overrides: Option<OverridesFigures>,
+    pub(crate) envoy: Option<EnvoyFigures>,
     pub(super) principals: Option<(Arc<Principals>, Arc<ReloadState>)>,
-    pub(super) memory: Occupancy,
-    pub(super) shared: Option<(Arc<StoreMetrics>, StoreStatus)>,
+    pub(crate) memory: Occupancy,
+    pub(crate) shared: Option<(Arc<StoreMetrics>, StoreStatus)>,
     pub(super) body_memory: BodyMemory,
     pub(super) tls: Option<TlsFigures>,
     pub(super) xds: Option<(Arc<XdsStatus>, Option<AcceptedUpdate>)>,

@@ -1,5 +1,6 @@
 //! The log of the service, bounds on texts in it, and the stopwatch of everything that is measured.
 
+pub(crate) mod live_warnings;
 pub(crate) mod log_gap;
 pub mod logs;
 pub(crate) mod secret_file;

@@ -20,6 +20,7 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 use tollgate::MemoryStore;
 use tollgate_policy::Generation;
+use tollgate_redis::StoreUrl;
 use tollgate_wire::headers::PolicyHeaders;
 use tracing::{info, warn};
 
@@ -56,6 +57,8 @@ const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
 
 /// The parts that only a service with a shared store has.
 struct SharedParts {
+    /// Its kind, for people.
+    kind: &'static str,
     metrics: Arc<StoreMetrics>,
     overrides: StoredOverrides,
 }
@@ -132,7 +135,8 @@ async fn serve_to_the_end(mut settings: Settings) -> anyhow::Result<ServiceEnd> 
     let (status, warming, records) =
         (shared.clone(), shared.clone(), shared.records(crate::overrides::RECORDS));
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
-    let metered = MeteredStore::new(shared, timeout, identity.clone(), Arc::clone(&metrics));
+    let page = settings.dashboard.as_ref().and_then(|dashboard| dashboard.public_url.clone());
+    let metered = MeteredStore::new(shared, timeout, identity.clone(), Arc::clone(&metrics)).linked_to(page);
     match layout {
         None => {
             info!(store = %url, prefix, "counters are shared with every service on this store that has the same prefix")
@@ -144,10 +148,11 @@ async fn serve_to_the_end(mut settings: Settings) -> anyhow::Result<ServiceEnd> 
             info!(store = %url, prefix, %layout, "counters are shared with every program that writes keys of this layout to this store");
         }
     }
+    let kind = store_kind(&url);
     let warm_up = store::warm_up(&warming, connect_timeout, Arc::clone(&metrics));
     let (outages, telling) = (metered.outages(), metered.outages());
     tokio::spawn(async move { telling.keep_telling().await });
-    let parts = SharedParts { metrics, overrides: StoredOverrides { records, identity } };
+    let parts = SharedParts { kind, metrics, overrides: StoredOverrides { records, identity } };
     let ended = run(settings, ServedStore::Shared(Arc::new(metered)), Some(parts), warm_up).await;
     outages.tell();
     ended
@@ -180,6 +185,16 @@ async fn run(
     }
     server.announce();
     server.run().await
+}
+
+/// Returns the kind of a store, for people.
+fn store_kind(url: &StoreUrl) -> &'static str {
+    // It hides its password.
+    match url.to_string() {
+        _ if url.is_cluster() => "cluster",
+        url if url.contains("+sentinel:") => "sentinel",
+        _ => "redis",
+    }
 }
 
 impl BoundServer {
@@ -223,11 +238,13 @@ impl BoundServer {
             max_attribute_bytes: settings.max_attribute_bytes,
             caller_quotas: settings.asking.caller_quotas,
             metrics: Arc::clone(&resources.metrics),
+            page: settings.dashboard.as_ref().and_then(|dashboard| dashboard.public_url.clone()),
         };
         let source = settings.source;
         settings.notes.iter().for_each(|note| info!(source, "{note}"));
         settings.default_notes.log(&source);
         let dialect = settings.asking.dialect;
+        let store_kind = shared.as_ref().map(|parts| parts.kind);
         let (shared, stored) = shared.map(|parts| (parts.metrics, parts.overrides)).unzip();
         let overrides = OverrideParts {
             settings: settings.overrides,
@@ -241,7 +258,15 @@ impl BoundServer {
             tls: tls.clone().zip(tls_reloads),
             aliases: settings.metric_aliases,
         };
-        let scrape = Scrape::new(figures::figures(&resources, &counting, &rules, optional));
+        let figures = Arc::new(figures::figures(&resources, &counting, &rules, optional));
+        let scrape = Scrape::new(Arc::clone(&figures));
+        let dashboard = settings.dashboard.map(|_| {
+            let (phase, warnings) = (resources.phase.clone(), rules.warnings.clone());
+            Arc::new(Dashboard::new(figures, phase, warnings, store_kind))
+        });
+        if let Some(dashboard) = dashboard.clone() {
+            background.add(async move { dashboard.keep_recording().await });
+        }
 
         let (grpc_bound, http_bound): (Vec<BoundListener>, Vec<_>) =
             bound.into_iter().partition(|bound| bound.listener.kind == ListenerKind::Grpc);
@@ -252,7 +277,6 @@ impl BoundServer {
         let overrides = rules.overrides;
         let followed =
             FollowedRules { source: rules.source, xds: rules.xds, overrides: Arc::clone(&overrides) };
-        let dashboard = settings.dashboard.map(|_| Arc::new(Dashboard::new()));
         let edge = Edge::new(
             &http_listeners,
             decider,

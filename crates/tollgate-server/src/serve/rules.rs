@@ -17,10 +17,12 @@ use crate::decide::engine::DecisionEngine;
 use crate::decide::envoy::DomainEngine;
 use crate::decide::live_domains::LiveDomains;
 use crate::decide::live_policies::LivePolicies;
+use crate::decide::policy_files::PolicyFiles;
 use crate::http::Dialect;
 use crate::live::reload::Reloads;
 use crate::live::rule_source::RuleSource;
 use crate::metrics::XdsStatus;
+use crate::observe::live_warnings::{LiveWarning, LiveWarnings};
 use crate::observe::warning_log;
 use crate::overrides::Overrides;
 use crate::settings::{DomainSource, InitialPolicies, InitialRules, SourcedDomains};
@@ -34,6 +36,8 @@ pub(super) struct Rules {
     /// The state of xDS, if they come that way.
     pub(super) xds: Option<Arc<XdsStatus>>,
     pub(super) overrides: Arc<Overrides>,
+    /// Probable mistakes in the live rules.
+    pub(super) warnings: LiveWarnings,
     /// A summary of the limits, for people.
     pub(super) summary: String,
     /// A command to try, if there is one.
@@ -77,8 +81,10 @@ impl Rules {
             .with_overrides(setup.empty_set());
         let limiter = Arc::new(limiter);
         let overrides = Overrides::start(setup, Arc::clone(&limiter)).context("the overrides")?;
+        let live_warnings = file.as_ref().map(PolicyFiles::live_warnings).unwrap_or_default();
         let source = match file {
             None => {
+                live_warnings.replace(warnings.iter().map(LiveWarning::from));
                 let warnings = warnings.iter().map(|warning| {
                     format!("policy `{}`: {} [{}]", warning.policy(), warning.kind(), warning.code())
                 });
@@ -95,9 +101,10 @@ impl Rules {
                 RuleSource::Files(reloads)
             }
         };
-        let engine = DecisionEngine::new(limiter, counting.when_full, Arc::clone(&counting.metrics));
+        let (metrics, page) = (Arc::clone(&counting.metrics), counting.page.clone());
+        let engine = DecisionEngine::new(limiter, counting.when_full, metrics, page);
         let (decider, overrides) = (Arc::new(Decider::Policies(engine)), Arc::new(overrides));
-        Ok(Self { decider, source, xds: None, overrides, summary, example })
+        Ok(Self { decider, source, xds: None, overrides, warnings: live_warnings, summary, example })
     }
 
     fn of_domains(
@@ -109,8 +116,10 @@ impl Rules {
         let summary = initial.rule.clone();
         let engine = Arc::new(DomainEngine::new(counting, initial));
         let target = LiveDomains::new(Arc::clone(&engine));
+        let mut warnings = LiveWarnings::default();
         let (source, xds) = match source {
             DomainSource::Files(mut files) => {
+                warnings = files.live_warnings();
                 files.log_warnings(&engine.live());
                 let reloads = Arc::new(Reloads::new(files, target));
                 background.follow(Arc::clone(&reloads))?;
@@ -118,7 +127,9 @@ impl Rules {
             }
             DomainSource::Xds(settings) => {
                 let status = Arc::new(XdsStatus::new(engine.source()));
-                let limits = Arc::new(XdsLimits::new(target, settings.same_domain, Arc::clone(&status)));
+                let limits =
+                    XdsLimits::new(target, settings.same_domain, Arc::clone(&status), warnings.clone());
+                let limits = Arc::new(limits);
                 let source = RuleSource::Xds(Arc::clone(limits.reloads()));
                 background.add(XdsClient::new(*settings, limits).follow(hangup()?));
                 (source, Some(status))
@@ -126,6 +137,6 @@ impl Rules {
         };
         let example = Some(StartExample::of_domains());
         let (decider, overrides) = (Arc::new(Decider::Domains(engine)), Arc::new(Overrides::none()));
-        Ok(Self { decider, source, xds, overrides, summary, example })
+        Ok(Self { decider, source, xds, overrides, warnings, summary, example })
     }
 }

@@ -51,6 +51,12 @@ pub enum SettingsError {
     /// Proxies are trusted over a Unix socket that does not exist.
     #[error("`{}` needs `--listen unix:/PATH`: proxies ask on this listener", FlagWith("--trusted-proxy", &"unix"))]
     NeedlessUnixProxy,
+    /// Log lines would lead to a page that does not exist.
+    #[error(
+        "`{}` leads to the live page, which `--dashboard off` removes: leave one of them out",
+        Flag("--public-url")
+    )]
+    NeedlessPublicUrl,
     /// No listener accepts checks.
     #[error("`{}` needs `--grpc`: no listener would accept checks", FlagWith("--listen", &"none"))]
     NoChecks,

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use super::OutageLog;
 use super::advice::with_flags;
 use super::store_time::{GRACE, StepTime, StoreTime};
+use crate::dashboard::public_url::PublicUrl;
 use crate::metrics::StoreMetrics;
 use crate::observe::log_gap::LogGap;
 use crate::observe::stopwatch::Stopwatch;
@@ -46,6 +47,8 @@ pub(crate) struct MeteredStore<S> {
     request_logged: LogGap,
     late_logged: LogGap,
     little_time_logged: LogGap,
+    /// The live page, to which lines about outages lead.
+    page: Option<PublicUrl>,
     /// Whether the log says of the outage that there is now that the store answers too late.
     is_told_late: AtomicBool,
 }
@@ -68,8 +71,14 @@ impl<S: Store> MeteredStore<S> {
             request_logged: LogGap::default(),
             late_logged: LogGap::default(),
             little_time_logged: LogGap::default(),
+            page: None,
             is_told_late: AtomicBool::new(false),
         }
+    }
+
+    /// Lets log lines about outages lead to the live page.
+    pub(crate) fn linked_to(self, page: Option<PublicUrl>) -> Self {
+        Self { page, ..self }
     }
 
     pub(super) const fn inner(&self) -> &S {
@@ -259,6 +268,11 @@ impl<S: Store> MeteredStore<S> {
         }
     }
 
+    /// Returns the address of the view of the store.
+    fn view(&self) -> Option<String> {
+        self.page.as_ref().map(PublicUrl::store)
+    }
+
     /// If the store answers but cannot help, the log line has advice with the error. The first call of an outage cannot
     /// tell whether the store is slow or silent. So there is such a line also later, once in an outage.
     fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>) {
@@ -267,14 +281,18 @@ impl<S: Store> MeteredStore<S> {
             self.outages.failed(|| {
                 let unconnected = self.metrics.unconnected();
                 let (server, trouble, advice) = log_fields(unconnected.as_ref());
+                let view = self.view();
                 warn!(
-                    %error, server, trouble, advice,
+                    %error, server, trouble, advice, view,
                     "the store does not answer: `on_store_failure` of each policy decides; `tollgate doctor` says more"
                 );
             });
             return;
         };
-        let tell = || warn!(%error, advice, "the store does not answer in time: `on_store_failure` of each policy decides");
+        let tell = || {
+            let view = self.view();
+            warn!(%error, advice, view, "the store does not answer in time: `on_store_failure` of each policy decides");
+        };
         let begins = self.outages.failed(tell);
         // Marked as told only once the gap has passed.
         let is_news = !self.is_told_late.load(Relaxed)

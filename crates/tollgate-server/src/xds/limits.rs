@@ -12,6 +12,7 @@ use crate::live::cause::Cause;
 use crate::live::record::ReloadState;
 use crate::live::target::Live;
 use crate::metrics::XdsStatus;
+use crate::observe::live_warnings::{LiveWarning, LiveWarnings};
 use crate::observe::shortened::shortened;
 use crate::observe::warning_log;
 
@@ -34,13 +35,21 @@ struct AppliedLimits {
     live: Live<LiveDomains>,
     /// Warnings that were logged already.
     warned: Box<[Warning]>,
+    /// The same, for the live page.
+    live_warnings: LiveWarnings,
 }
 
 impl XdsLimits {
-    pub(crate) fn new(target: LiveDomains, same_domain: SameDomain, status: Arc<XdsStatus>) -> Self {
+    pub(crate) fn new(
+        target: LiveDomains,
+        same_domain: SameDomain,
+        status: Arc<XdsStatus>,
+        live_warnings: LiveWarnings,
+    ) -> Self {
         let live = Live::new(target);
         let reloads = Arc::clone(live.state());
-        Self { applied: Mutex::new(AppliedLimits { live, warned: [].into() }), reloads, same_domain, status }
+        let applied = Mutex::new(AppliedLimits { live, warned: [].into(), live_warnings });
+        Self { applied, reloads, same_domain, status }
     }
 
     /// Returns the outcomes of updates so far.
@@ -104,6 +113,7 @@ impl AppliedLimits {
     fn accept(&mut self, domains: Domains, server: &str) {
         if *self.warned != *domains.warnings() {
             self.warned = domains.warnings().into();
+            self.live_warnings.replace(self.warned.iter().map(LiveWarning::from));
             warning_log::log_first(self.warned.iter(), server, "correct these to see them");
         }
         self.live.replace(domains, server, Cause::Xds);

@@ -14,7 +14,7 @@ pub(crate) const POLICIES: &str = "policies:
 ";
 
 /// Operations and their requests: the port, the target, and the body or a header. They run in this order.
-const REQUESTS: [(&str, u16, &str, Input); 26] = [
+const REQUESTS: [(&str, u16, &str, Input); 27] = [
     (
         "GET /forward-auth",
         8080,
@@ -93,6 +93,7 @@ const REQUESTS: [(&str, u16, &str, Input); 26] = [
     ("POST /v1/set", 8090, "/v1/set", Input::Body(r#"{"attributes": {"user": "dave"}, "used": 4}"#)),
     ("POST /v1/policies/reload", 8090, "/v1/policies/reload", Input::Body("{}")),
     ("GET /v1/policies", 8090, "/v1/policies", Input::Nothing),
+    ("GET /v1/policies/history", 8090, "/v1/policies/history", Input::Nothing),
     ("GET /v1/policies/schema", 8090, "/v1/policies/schema", Input::Nothing),
     ("GET /metrics", 8090, "/metrics", Input::Nothing),
     ("GET /openapi.json", 8090, "/openapi.json", Input::Nothing),
@@ -160,8 +161,23 @@ pub(crate) fn examples() -> BTreeMap<&'static str, String> {
         let answer = String::from_utf8(ask(port, &request)).unwrap();
         (operation, console(&command, &at_fixed_times(&answer, start)))
     });
-    examples.chain(override_examples()).collect()
+    let live = LIVE.map(|(operation, command, answer)| (operation, console(command, answer)));
+    examples.chain(live).chain(override_examples()).collect()
 }
+
+/// Operations whose answers differ each second.
+const LIVE: [(&str, &str, &str); 2] = [
+    (
+        "GET /v1/live",
+        "curl 127.0.0.1:8090/v1/live",
+        r#"{"seq":1234,"at":"2026-11-28T00:00:30Z","process":{"host":"web-1","pid":7,"started":"2026-11-27T23:39:56Z","version":"0.1.0"},"state":"ready","state_text":"ready","decided_by":"policies",..."#,
+    ),
+    (
+        "GET /v1/live/series",
+        "curl '127.0.0.1:8090/v1/live/series?policy=users&since=1232'",
+        r#"{"seq":1234,"tier":"1s","step_seconds":1,"start":1233,"times":[1795824028,1795824029],"series":[{"policy":"users","allowed":[5,3],"denied":[0,2],"trial_denied":[0,0],"by_fallback":[0,0]}],"events":[]}"#,
+    ),
+];
 
 /// Operations on overrides, in this order. Only principals can have their scope, so they have a service of their own.
 const OVERRIDE_REQUESTS: [(&str, &str, &str, &str); 4] = [
@@ -244,6 +260,7 @@ fn at_fixed_times(answer: &str, start: u64) -> String {
     for (field, shown) in [("since", SHOWN_START), ("at", SHOWN_START), ("age_ms", MINUTE / 2)] {
         text = with(&text, field, |value| value.parse::<u64>().is_ok(), &shown.to_string());
     }
+    text = with(&text, "at", |value| value.contains('T'), "\"2026-11-28T00:00:30Z\"");
     for field in ["hold", "id"] {
         text = with(&text, field, |value| value.len() > 30, "\"...\"");
     }

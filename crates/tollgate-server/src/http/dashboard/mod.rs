@@ -1,10 +1,27 @@
 //! The operations of the live page, each in a file of its own: its files, and its data.
 
+mod history;
+mod live;
 mod page;
+mod series;
 mod shared_body;
 
+use http::StatusCode;
+
 pub(super) use self::page::FOLDER as PAGE_FOLDER;
-use super::operation::{Handler, Operation, OperationRow, Success, later};
+use super::Edge;
+use super::operation::{Handler, InputPlace, Operation, OperationRow, RequestHeader, Success, later};
+use super::wire::{HistoryReply, LiveReply, SeriesReply, of};
+use crate::access::scope::Scope;
+
+const OF_A_VIEWER: &[RequestHeader] = &[RequestHeader {
+    name: "If-None-Match",
+    description: "The `ETag` of the last answer: if it is still the current one, the answer is 304 without a body",
+}];
+const TOO_MANY_VIEWERS: &[(StatusCode, &str)] = &[(
+    StatusCode::TOO_MANY_REQUESTS,
+    "There were more requests in the last five seconds than eight open pages send (40)",
+)];
 
 /// Every operation that only the page needs. `--dashboard off` removes them.
 pub(super) fn rows() -> Vec<OperationRow> {
@@ -21,5 +38,20 @@ pub(super) fn rows() -> Vec<OperationRow> {
             .summary("The live page and its files")
             .success(Success::Page)
             .handled_by(later!(page_file)),
+        Operation::get("live", "/v1/live", Some(Scope::Read))
+            .with_headers(OF_A_VIEWER)
+            .summary("The state of this process, and its figures of the last minute")
+            .success(Success::Shared(of::<LiveReply<'_>>(), "Made at most once a second, for all callers"))
+            .rejecting(TOO_MANY_VIEWERS)
+            .handled_by(later!(live)),
+        Operation::get("liveSeries", "/v1/live/series", Some(Scope::Read))
+            .asks(InputPlace::Parameters(series::PARAMETERS))
+            .summary("Figures of policies over time")
+            .success(Success::Json(of::<SeriesReply<'_>>(), "The points"))
+            .handled_by(later!(live_series)),
+        Operation::get("policyHistory", "/v1/policies/history", Some(Scope::Read))
+            .summary("The last reloads, and probable mistakes in the live limits")
+            .success(Success::Json(of::<HistoryReply>(), "The latest reload first"))
+            .handled_by(Handler::Now(Edge::policy_history)),
     ]
 }

@@ -6,13 +6,13 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
-use crate::dashboard::page::Packed;
+use crate::dashboard::page::PackedBody;
 use crate::http::Reply;
 
 /// Returns the answer to a request with these headers.
 pub(super) fn answer(
     asked: &HeaderMap,
-    packed: &Packed,
+    packed: &PackedBody,
     media_type: &'static str,
     cache_control: &'static str,
 ) -> Reply {

@@ -207,6 +207,15 @@ impl<'a> Describer<'a> {
                 });
                 reply
             }
+            Success::Shared(schema, description) => {
+                let mut reply = plain(description, "application/json", schema(&mut self.answered).to_value());
+                let tag = json!({ "description": "Names this answer, for `If-None-Match`", "required": true, "schema": { "type": "string" } });
+                reply["headers"]["ETag"] = tag.clone();
+                let mut known = json!({ "description": "The caller has this answer", "headers": no_store() });
+                known["headers"]["ETag"] = tag;
+                let unchanged = StatusCode::NOT_MODIFIED.as_str().to_owned();
+                return Map::from_iter([(ok.to_owned(), reply), (unchanged, known)]);
+            }
             Success::Document(description) => {
                 plain(description, "application/json", json!({ "type": "object" }))
             }

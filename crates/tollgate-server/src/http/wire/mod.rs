@@ -7,10 +7,11 @@ mod counts;
 mod decision;
 mod health;
 mod holds;
+mod live;
 mod overrides;
 mod requests;
 
-use schemars::{Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
 pub(super) use self::counts::{
@@ -25,6 +26,11 @@ pub(super) use self::holds::{
     SettleBatchReply, SettleBatchRequest, SettleEntry, SettleEntryRequest, SettleReply, SettleRequest,
     asked_hold,
 };
+pub(super) use self::live::{
+    DomainRow, EventRow, HistoryReply, Latency, LiveDomains, LiveMemory, LiveOverrides, LiveProcess,
+    LiveReply, LiveStore, LiveTotals, PolicyRow, ReloadEntry, SeriesReply, SeriesRow, ServiceState,
+    SourceCounts, WarningRow,
+};
 pub(super) use self::overrides::{
     DeletedOverrideReply, GotOverrideReply, NamedOverrideRequest, OverrideId, OverrideListReply,
     SetOverrideReply, SetOverrideRequest, TargetAttributes,
@@ -37,3 +43,8 @@ pub(super) use self::requests::{
 
 /// Describes a type of the wire.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// Returns the description of a type of the wire.
+pub(super) fn of<T: JsonSchema>() -> SchemaOf {
+    SchemaGenerator::subschema_for::<T>
+}

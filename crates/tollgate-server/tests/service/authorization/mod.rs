@@ -148,7 +148,7 @@ const fn forwarded(method: &'static str) -> Operation {
     Operation { headers: FORWARD, ..asked }
 }
 
-const OPERATIONS: [Operation; 42] = {
+const OPERATIONS: [Operation; 50] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -189,6 +189,15 @@ const OPERATIONS: [Operation; 42] = {
         operation("HEAD", "/v1/policies", "", ADMIN, READ, Nothing),
         operation("GET", "/v1/policies/schema", "", ADMIN, READ, Nothing),
         operation("HEAD", "/v1/policies/schema", "", ADMIN, READ, Nothing),
+        operation("GET", "/v1/policies/history", "", ADMIN, READ, All),
+        operation("HEAD", "/v1/policies/history", "", ADMIN, READ, All),
+        operation("GET", "/v1/live", "", ADMIN, READ, All),
+        operation("HEAD", "/v1/live", "", ADMIN, READ, All),
+        operation("GET", "/v1/live/series", "", ADMIN, READ, All),
+        operation("HEAD", "/v1/live/series", "", ADMIN, READ, All),
+        // The files of the live page hold no data.
+        operation("GET", "/ui/", "", ADMIN, &[], Nothing),
+        operation("HEAD", "/ui/", "", ADMIN, &[], Nothing),
         operation("GET", "/openapi.json", "", ADMIN, READ, Nothing),
         operation("HEAD", "/openapi.json", "", ADMIN, READ, Nothing),
         operation("GET", "/metrics", "", &["admin", "metrics"], &["metrics", "read"], All),
@@ -224,10 +233,10 @@ const ALL_SCOPES: &[&str] = &["check", "peek", "count", "change", "read", "metri
 /// Returns the status of a cell, and of the request in a batch.
 fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u16, u16) {
     let alone = |status| (status, status);
-    let Some(needed) = operation.scopes.first() else { return alone(200) };
     if !operation.listeners.contains(&listener) {
         return alone(404);
     }
+    let Some(needed) = operation.scopes.first() else { return alone(200) };
     if *needed == "metrics" && listener == "metrics" {
         return alone(200);
     }

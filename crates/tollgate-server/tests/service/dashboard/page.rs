@@ -1,22 +1,14 @@
 //! The files of the live page.
 
-#![allow(clippy::expect_used, reason = "this is a test")]
-
 use std::io::Read as _;
 
-use crate::support::{Connection, Reply, Server};
+use super::ask;
+use crate::support::Server;
 
 /// The policy of a page without scripts from elsewhere, and without HTML from text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
-
-fn ask(address: std::net::SocketAddr, method: &str, path: &str, headers: &str) -> Reply {
-    let mut connection = Connection::open(address);
-    connection.send(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").as_bytes());
-    let reply = if method == "HEAD" { connection.head() } else { connection.reply() };
-    reply.expect("an answer comes")
-}
 
 /// Behind a proxy that serves the listener at `/tollgate/`, an absolute address would lead to the proxy's own root.
 #[test]
@@ -81,7 +73,8 @@ fn a_file_is_sent_once_and_compressed_if_the_browser_takes_it() {
 #[test]
 fn without_the_page_its_paths_name_the_flag() {
     let server = Server::start(&["--limit", "5/1d", "--dashboard", "off"]);
-    for path in ["/", "/ui", "/ui/", "/ui/main.js"] {
+    let data = ["/v1/live", "/v1/live/series", "/v1/policies/history"];
+    for path in ["/", "/ui", "/ui/", "/ui/main.js"].into_iter().chain(data) {
         let reply = ask(server.admin, "GET", path, "");
         assert_eq!(reply.status, 404, "{path}");
         let detail = reply.json()["detail"].to_string();

@@ -1,0 +1,128 @@
+//! `GET /v1/live`: the state of this process, and its figures of the last minute.
+
+use bytes::Bytes;
+use http::Request;
+use hyper::body::Incoming;
+use tollgate::{Clock, SystemClock, Timestamp};
+use tollgate_wire::body::TimeText;
+
+use super::shared_body;
+use crate::access::caller::Caller;
+use crate::answer::rejection::Rejection;
+use crate::dashboard::Dashboard;
+use crate::dashboard::series::Recorder;
+use crate::http::override_body::OverridesVersionText;
+use crate::http::wire::{
+    DomainRow, EventRow, Latency, LiveDomains, LiveMemory, LiveOverrides, LiveProcess, LiveReply, LiveStore,
+    LiveTotals, PolicyRow, ServiceState, SourceCounts, WarningRow,
+};
+use crate::http::{Edge, Reply, reply};
+use crate::live::record::ReloadOutcome;
+use crate::metrics::{EnvoyFigures, Snapshot};
+
+/// The most policies, or domains, in an answer.
+const MAX_ROWS: usize = 1_000;
+
+/// The most warnings in an answer.
+pub(super) const MAX_WARNINGS: usize = 50;
+
+impl Edge {
+    /// The figures cover all policies, so callers that may use only some are refused.
+    pub(in crate::http) async fn live(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        caller.may_touch_all()?;
+        let dashboard = self.dashboard()?;
+        if !dashboard.viewers.admit(SystemClock.now()) {
+            return Err(Rejection::too_many_viewers());
+        }
+        let second = dashboard.recorder().second();
+        let body = dashboard.live.get(second, async || self.live_body(dashboard).await).await;
+        Ok(shared_body::answer(request.headers(), &body, "application/json", "no-store"))
+    }
+
+    async fn live_body(&self, dashboard: &Dashboard) -> Bytes {
+        let readiness = self.ready_text().await;
+        let (state, state_text) = match &readiness {
+            Ok(text) => (ServiceState::Ready, text.trim_end()),
+            Err(rejection) if self.phase.is_leaving() => (ServiceState::Draining, rejection.detail()),
+            Err(rejection) => (ServiceState::NotReady, rejection.detail()),
+        };
+        let snapshot = dashboard.snapshot();
+        let recorder = dashboard.recorder();
+        reply::bytes(&self.live_reply(dashboard, &snapshot, &recorder, (state, state_text)))
+    }
+
+    fn live_reply<'a>(
+        &'a self,
+        dashboard: &'a Dashboard,
+        snapshot: &'a Snapshot,
+        recorder: &Recorder,
+        (state, state_text): (ServiceState, &str),
+    ) -> LiveReply<'a> {
+        let (span_seconds, process) = recorder.minute();
+        let (live, envoy) = (&snapshot.policies.live, snapshot.envoy.as_ref());
+        let failure = snapshot.policies.reloads.as_ref().and_then(|reloads| reloads.failure());
+        let awaits_limits = self.decider.awaits_limits();
+        let domains = self.decider.domains();
+        let policies = if envoy.is_none() { live.policies().as_slice() } else { &[] };
+        let warnings = dashboard.warnings.all();
+        LiveReply {
+            seq: recorder.second(),
+            at: TimeText(SystemClock.now()),
+            process: LiveProcess {
+                host: &dashboard.host,
+                pid: std::process::id(),
+                started: TimeText(recorder.started()),
+                version: env!("CARGO_PKG_VERSION"),
+            },
+            state,
+            state_text: state_text.to_owned(),
+            decided_by: if envoy.is_none() { "policies" } else { "domains" },
+            policies_version: domains.map_or_else(|| live.version(), |engine| engine.version()),
+            generation: self.decider.generation().map(|generation| generation.to_string()),
+            overrides_version: OverridesVersionText::of(live),
+            overrides: snapshot.overrides.as_ref().map(LiveOverrides::from),
+            source: domains.map_or_else(|| live.source(), |engine| engine.source()),
+            since: TimeText(if envoy.is_none() { live.since() } else { replaced_at(snapshot, recorder) }),
+            in_step: failure.is_none() && !awaits_limits,
+            failure: failure.map(|failure| failure.to_string()),
+            warnings: warnings.iter().take(MAX_WARNINGS).map(WarningRow::from).collect(),
+            warnings_count: warnings.len(),
+            span_seconds,
+            totals: LiveTotals::new(
+                &process,
+                &recorder.total().minute(recorder.second()),
+                recorder.checks_now(),
+            ),
+            sources: SourceCounts::new(&process),
+            latency_ms: Latency::of(&process.decisions),
+            memory: LiveMemory::new(&snapshot.memory, &process),
+            store: snapshot.shared.as_ref().map(|(shared, status)| {
+                let up = (shared.is_up(), recorder.store_down_since());
+                let kind = dashboard.store_kind.unwrap_or_default();
+                LiveStore::new(kind, up, status, &process, self.decider.without_store())
+            }),
+            talkers: "off",
+            policies: policies.iter().take(MAX_ROWS).map(|policy| PolicyRow::new(policy, recorder)).collect(),
+            policies_count: policies.len(),
+            envoy: envoy.map(|envoy| LiveDomains { domains: domain_rows(envoy, recorder) }),
+            events: recorder.events().map(EventRow::from).collect(),
+        }
+    }
+}
+
+fn domain_rows<'a>(envoy: &'a EnvoyFigures, recorder: &Recorder) -> Vec<DomainRow<'a>> {
+    let mut domains: Vec<_> = envoy.live.limits_by_name().collect();
+    domains.sort_unstable();
+    domains.into_iter().take(MAX_ROWS).map(|(name, limits)| DomainRow::new(name, limits, recorder)).collect()
+}
+
+/// Returns when the live limits of domains became live.
+fn replaced_at(snapshot: &Snapshot, recorder: &Recorder) -> Timestamp {
+    let records = snapshot.policies.reloads.iter().flat_map(|reloads| reloads.records());
+    let replaced = records.into_iter().find(|record| matches!(record.outcome, ReloadOutcome::Replaced(_)));
+    replaced.map_or_else(|| recorder.started(), |record| record.at)
+}

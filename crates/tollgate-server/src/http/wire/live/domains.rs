@@ -1,0 +1,42 @@
+//! A domain of envoyproxy/ratelimit, with its figures of the last minute.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::dashboard::series::{PolicySeries, Recorder};
+
+/// A domain and what its limits decided in the span. Keys and values are not shown, because values may be secret.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LiveDomain")]
+pub(in crate::http) struct DomainRow<'a> {
+    domain: &'a str,
+    /// The number of its limits.
+    limits: usize,
+    /// Requests that it admitted.
+    allowed: u64,
+    /// Requests that it denied.
+    denied: u64,
+    /// The allowed and denied in each of the last 60 seconds, the latest one last; `null` where nothing was recorded.
+    checks: Vec<Option<u32>>,
+    /// The denied among them.
+    denials: Vec<Option<u32>>,
+}
+
+impl<'a> DomainRow<'a> {
+    pub(in crate::http) fn new(domain: &'a str, limits: usize, recorder: &Recorder) -> Self {
+        let empty = PolicySeries::default();
+        let series = recorder.policy(domain).unwrap_or(&empty);
+        let counts = series.minute(recorder.second());
+        let points = || recorder.last_minute(series);
+        Self {
+            domain,
+            limits,
+            allowed: counts.allowed,
+            denied: counts.denied,
+            checks: points()
+                .map(|point| point.map(|point| point.allowed.saturating_add(point.denied)))
+                .collect(),
+            denials: points().map(|point| point.map(|point| point.denied)).collect(),
+        }
+    }
+}
