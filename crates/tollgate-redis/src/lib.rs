@@ -155,7 +155,8 @@ pub use self::layout::{KeyLayout, LayoutError};
 pub use self::password::{Password, PasswordError};
 pub use self::records::{
     ChangeAnswer, DamagedRecord, DamagedRecords, LoadedRecords, LoggedChange, ReadState, Record,
-    RecordChange, RecordEnd, RecordMatch, RecordsUpdate, RecordsVersion, SharedRecords, SweptRecords,
+    RecordChange, RecordEnd, RecordMatch, RecordsLoad, RecordsPage, RecordsUpdate, RecordsVersion,
+    SharedRecords, SweptRecords, WholeRecords,
 };
 pub use self::resp::FromReply;
 pub use self::servers::{CommandError, StoreServer};
