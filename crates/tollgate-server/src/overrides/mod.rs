@@ -8,11 +8,13 @@
 //! Whoever keeps them, a change is live in this process before it is answered. Decisions read the set of overrides that
 //! is live in the limiter, and nothing here.
 
+mod applied_change;
 mod change;
 mod counts;
 mod inert_log;
 mod journal;
 mod journal_keeper;
+mod paged_load;
 mod reading;
 mod setup;
 mod shared;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{StoreError, SystemClock, Timestamp};
-use tollgate_policy::{OverrideSet, OverridesVersion, Policies};
+use tollgate_policy::{OverrideSet, Policies};
 use tollgate_redis::{KeyIdentity, SharedRecords};
 
 use super::journal::{self, JournalError};
+use super::paged_load::PagedLoad;
 use super::setup::{OverridesPlace, OverridesSetup};
-use super::text::read_record;
 use crate::store::fit::StoreFit;
 
-/// How long reading a store may take.
-const LOAD: Duration = Duration::from_secs(10);
+/// How long a page of a store may take.
+const PAGE: Duration = Duration::from_secs(10);
 
 /// The overrides of a service, as they were at one time.
 pub(crate) struct ReadOverrides {
@@ -35,12 +35,16 @@ impl ReadOverrides {
         fit: StoreFit,
         policies: &Policies,
     ) -> Result<Self, StoreError> {
-        let loaded = records.load(LOAD).await?;
-        let (now, version) = (loaded.now(), loaded.state().version());
-        let empty = OverridesSetup::new(OverridesPlace::Off, 0, identity, Arc::new(fit), None).empty_set();
-        let set = empty.of_all(loaded.into_records().filter_map(|record| read_record(record).ok()), policies);
-        let version = OverridesVersion { epoch: version.epoch, number: version.number };
-        Ok(Self { set: if version.number == 0 { set } else { set.at_version(version) }, now })
+        let setup = OverridesSetup::new(OverridesPlace::Off, 0, identity, Arc::new(fit), None);
+        let mut load = PagedLoad::new(&setup.empty_set(), policies);
+        let mut pages = records.loading();
+        let whole = loop {
+            if let Some(whole) = load.apply(pages.next(PAGE).await?) {
+                break whole;
+            }
+        };
+        let (set, _) = load.finish(whole.state.version());
+        Ok(Self { set, now: whole.now })
     }
 
     /// Reads those in a folder, which a service may be using.

@@ -6,18 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::{task, time};
+use tokio::time;
 use tollgate::StoreError;
-use tollgate_policy::{OverrideName, OverrideRecord, OverrideSet, OverridesVersion, PolicyLimiter};
-use tollgate_redis::{LoadedRecords, LoggedChange, ReadState, RecordsUpdate, RecordsVersion, SharedRecords};
+use tollgate_policy::{OverrideSet, OverridesVersion, PolicyLimiter};
+use tollgate_redis::{LoggedChange, ReadState, RecordsUpdate, RecordsVersion, SharedRecords};
 use tracing::{debug, info, warn};
 
 use super::freshness::Freshness;
 use super::progress::ReadProgress;
+use super::whole_load::WholeLoad;
 use crate::observe::log_gap::LogGap;
 use crate::observe::stopwatch::Stopwatch;
+use crate::overrides::applied_change::AppliedChange;
 use crate::overrides::store_clock::StoreClock;
-use crate::overrides::text::{UnknownName, read_record};
+use crate::overrides::text::UnknownName;
 use crate::store::ServedStore;
 
 /// The time between the beginnings of two reads. It varies by a little, so that processes that started together do not
@@ -30,8 +32,8 @@ const JITTER: u64 = 25;
 /// How long a read may take. A shared store has its own deadline for decisions, and this is none.
 const READ: Duration = Duration::from_millis(500);
 
-/// How long all overrides may take. After each failure, the next try has twice as long, up to the longest: a server that
-/// hangs must not hold up the reads that follow, and a slow link may need more.
+/// How long a page of all overrides may take. After each failure, the next try has twice as long, up to the longest: a
+/// server that hangs must not hold up the reads that follow, and a slow link may need more.
 const LOAD: Duration = Duration::from_secs(5);
 const LONGEST_LOAD: Duration = Duration::from_secs(80);
 
@@ -65,7 +67,7 @@ pub(in crate::overrides) struct Follower {
 struct Position {
     /// `None` before the first load.
     known: Option<ReadState>,
-    /// How long the next load may take.
+    /// How long a page of the next load may take.
     load: Duration,
 }
 
@@ -204,12 +206,14 @@ impl Follower {
         }
         let (loading, within) = (Stopwatch::start(), position.load);
         position.load = LONGEST_LOAD.min(within * 2);
-        let loaded = self.records.load(within).await?;
-        let (state, overrides) = (loaded.state(), loaded.len());
-        self.put_live(loaded).await?;
+        let WholeLoad { whole, foreign } = WholeLoad::read(&self.records, &self.limiter, within).await?;
         self.loads.fetch_add(1, Ordering::Relaxed);
-        (position.known, position.load) = (Some(state), LOAD);
-        let elapsed = loading.elapsed();
+        (position.known, position.load) = (Some(whole.state), LOAD);
+        for damaged in whole.damaged {
+            warn!(%damaged, "an override in the store is damaged and does not apply: set or delete it again");
+        }
+        foreign.iter().for_each(|UnknownName(name)| self.note_foreign(name));
+        let (overrides, elapsed) = (whole.records, loading.elapsed());
         match overrides {
             0 => debug!("there are no overrides"),
             _ => info!(overrides, ?elapsed, "all overrides are read"),
@@ -217,57 +221,10 @@ impl Follower {
         Ok(())
     }
 
-    /// Compiles a million on another thread, because that takes a while. So does freeing as many.
-    async fn put_live(&self, loaded: LoadedRecords) -> Result<(), StoreError> {
-        let version = loaded.state().version();
-        for damaged in loaded.damaged() {
-            warn!(%damaged, "an override in the store is damaged and does not apply: set or delete it again");
-        }
-        let limiter = Arc::clone(&self.limiter);
-        let replacing = task::spawn_blocking(move || {
-            let mut foreign = Vec::new();
-            let live = limiter.live();
-            let records = loaded.into_records().filter_map(|record| match read_record(record) {
-                Ok(record) => Some(record),
-                Err(UnknownName(name)) => {
-                    foreign.push(name);
-                    None
-                }
-            });
-            let overrides = live.overrides().of_all(records, live.policies());
-            let overrides = if version.number == 0 { overrides } else { at_version(overrides, version) };
-            // Other policies may be live by now.
-            limiter.replace_overrides(|_, policies| overrides.for_policies(policies));
-            foreign
-        });
-        // A panic there is a bug of ours: nothing has changed, and the next read loads again.
-        let foreign = replacing.await.map_err(StoreError::trouble)?;
-        foreign.iter().for_each(|name| self.note_foreign(name));
-        Ok(())
-    }
-
     /// Notes a record that is no override. Only a later version of this program can have written it.
     fn note_foreign(&self, name: &str) {
         if self.foreign_logged.passes(LOG_GAP) {
             warn!(name, "the store has an override whose name this version cannot read: it does not apply");
-        }
-    }
-}
-
-/// A change of the store, as a change of the live set.
-enum AppliedChange {
-    Set(Box<OverrideRecord>),
-    Delete(OverrideName),
-}
-
-impl AppliedChange {
-    fn of(change: LoggedChange) -> Result<Self, UnknownName> {
-        match change {
-            LoggedChange::Set(record) => read_record(record).map(|record| Self::Set(Box::new(record))),
-            LoggedChange::Deleted { name, .. } => match name.parse() {
-                Ok(name) => Ok(Self::Delete(name)),
-                Err(_) => Err(UnknownName(name)),
-            },
         }
     }
 }

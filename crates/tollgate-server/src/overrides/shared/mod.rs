@@ -3,6 +3,7 @@
 mod follower;
 mod freshness;
 mod progress;
+mod whole_load;
 
 use std::sync::Arc;
 use std::time::Duration;
