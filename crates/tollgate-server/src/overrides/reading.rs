@@ -53,10 +53,11 @@ impl ReadOverrides {
     ///
     /// If they cannot be read.
     pub(crate) fn of_folder(folder: &Path, policies: &Policies) -> Result<Self, JournalError> {
-        let (version, records) = journal::read(folder)?;
         let fit = Arc::new(StoreFit::of_memory());
         let setup = OverridesSetup::new(OverridesPlace::Off, 0, KeyIdentity::Digest, fit, None);
-        let set = setup.empty_set().of_all(records, policies).at_version(version);
+        let mut loading = setup.empty_set().loading(policies);
+        let version = journal::read(folder, |record| loading.set(record))?;
+        let set = loading.finish().at_version(version);
         Ok(Self { set, now: tollgate::Clock::now(&SystemClock) })
     }
 }

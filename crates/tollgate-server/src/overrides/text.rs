@@ -1,6 +1,11 @@
 //! What a store or a journal keeps of an override, next to its name, its version and its end: one JSON object.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, IntoDeserializer as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use tollgate::Timestamp;
 use tollgate_policy::{OverrideLimits, OverrideName, OverrideRecord};
 use tollgate_redis::Record;
@@ -8,28 +13,32 @@ use tollgate_redis::Record;
 /// The text of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RecordText {
+pub(crate) struct RecordText<T = Box<str>> {
     /// The key of the policy, when the override was set.
-    pub(crate) key: Box<str>,
-    pub(crate) limits: LimitsText,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) label: Option<Box<str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) note: Option<Box<str>>,
+    pub(crate) key: T,
+    pub(crate) limits: LimitsText<T>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<T>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<T>,
     /// The principal who made the change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) by: Option<Box<str>>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<T>,
     /// When, in Unix milliseconds of the process that made the change.
     pub(crate) at: i64,
 }
 
 /// Limits as they are written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum LimitsText {
-    List(Box<[Box<str>]>),
+pub(crate) enum LimitsText<T = Box<str>> {
+    List(Box<[T]>),
     Word(LimitsWord),
 }
+
+/// A text that is checked and not kept.
+#[derive(Debug)]
+pub(crate) struct CheckedText;
 
 /// Limits without a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +57,54 @@ struct LegibleText {
     note: Option<Box<str>>,
     by: Option<Box<str>>,
     at: i64,
+}
+
+/// Without a bound on the type, which `Default` would have.
+pub(super) const fn none<T>() -> Option<T> {
+    None
+}
+
+/// By hand: what serde derives for either of two forms keeps a copy of each text.
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for LimitsText<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LimitsVisitor(PhantomData))
+    }
+}
+
+struct LimitsVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for LimitsVisitor<T> {
+    type Value = LimitsText<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of limits, `unlimited` or `denied`")
+    }
+
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<LimitsText<T>, E> {
+        LimitsWord::deserialize(word.into_deserializer()).map(LimitsText::Word)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<LimitsText<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(|list| LimitsText::List(list.into()))
+    }
+}
+
+impl<'de> Deserialize<'de> for CheckedText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Self)
+    }
+}
+
+impl Visitor<'_> for CheckedText {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
 }
 
 impl RecordText {

@@ -1,12 +1,14 @@
 //! The changes that the journal lists, and its first line.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use tollgate::Timestamp;
 use tollgate_policy::{OverrideNameError, OverrideRecord};
 
 use super::error::DamageReason;
 use super::line::FORM;
-use crate::overrides::text::RecordText;
+use crate::overrides::text::{CheckedText, RecordText, none};
 
 /// The first line of a journal: the state that its next lines give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,9 +69,16 @@ struct ChangeText<Name, Text> {
     text: Option<Text>,
 }
 
-/// Without a bound on the type, which `Default` would have.
-const fn none<T>() -> Option<T> {
-    None
+/// A name as it is in a line.
+#[derive(Deserialize)]
+struct NameText<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// What a line changes, without what it sets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ChangeMark<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) version: u64,
+    pub(super) is_set: bool,
 }
 
 impl JournalHead {
@@ -91,20 +100,6 @@ impl JournalHead {
 }
 
 impl JournalChange {
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Set(record) => &record.name,
-            Self::Delete { name, .. } => name,
-        }
-    }
-
-    pub(super) const fn version(&self) -> u64 {
-        match self {
-            Self::Set(record) => record.version,
-            Self::Delete { version, .. } => *version,
-        }
-    }
-
     pub(super) fn to_json(&self) -> String {
         match self {
             Self::Set(record) => record.to_json(),
@@ -119,16 +114,35 @@ impl JournalChange {
     }
 
     pub(super) fn parse(json: &[u8]) -> Result<Self, DamageReason> {
-        let change: ChangeText<Box<str>, RecordText> = serde_json::from_slice(json).map_err(content)?;
-        match change {
-            ChangeText { set: Some(name), delete: None, version, until, text: Some(text) } => {
+        match ChangeText::<Box<str>, RecordText>::read(json)? {
+            ChangeText { set: Some(name), version, until, text: Some(text), .. } => {
                 let until = until.map(Timestamp::from_unix_millis);
                 Ok(Self::Set(JournalRecord { name, version, until, text }))
             }
-            ChangeText { set: None, delete: Some(name), version, until: None, text: None } => {
-                Ok(Self::Delete { name, version })
-            }
-            _ => Err(content("it is neither a set nor a delete")),
+            ChangeText { delete: Some(name), version, .. } => Ok(Self::Delete { name, version }),
+            _ => Err(neither()),
+        }
+    }
+}
+
+impl<'a> ChangeMark<'a> {
+    /// Reads a line as [`JournalChange::parse`] does, in less time.
+    pub(super) fn parse(json: &'a [u8]) -> Result<Self, DamageReason> {
+        let change = ChangeText::<NameText<'_>, RecordText<CheckedText>>::read(json)?;
+        let ChangeText { set, delete, version, .. } = change;
+        let is_set = set.is_some();
+        let NameText(name) = set.or(delete).ok_or_else(neither)?;
+        Ok(Self { name, version, is_set })
+    }
+}
+
+impl<'a, Name: Deserialize<'a>, Text: Deserialize<'a>> ChangeText<Name, Text> {
+    fn read(json: &'a [u8]) -> Result<Self, DamageReason> {
+        let change: Self = serde_json::from_slice(json).map_err(content)?;
+        match &change {
+            Self { set: Some(_), delete: None, text: Some(_), .. }
+            | Self { set: None, delete: Some(_), until: None, text: None, .. } => Ok(change),
+            _ => Err(neither()),
         }
     }
 }
@@ -165,4 +179,8 @@ fn json(value: &impl Serialize) -> String {
 
 fn content(error: impl ToString) -> DamageReason {
     DamageReason::Content(error.to_string().into())
+}
+
+fn neither() -> DamageReason {
+    content("it is neither a set nor a delete")
 }

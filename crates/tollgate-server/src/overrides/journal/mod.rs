@@ -9,6 +9,7 @@ mod folder;
 mod journal_file;
 mod line;
 mod lines;
+mod named_lines;
 mod opening;
 mod opening_note;
 mod snapshot;

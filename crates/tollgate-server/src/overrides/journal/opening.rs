@@ -132,13 +132,16 @@ impl OpenJournal {
     }
 }
 
-/// Reads the overrides in this folder, and their version. Nothing is locked or changed, so a process may use the folder
+/// Reads the overrides in this folder one after another, and returns their version. Nothing is locked or changed, so a process may use the folder
 /// meanwhile: what it is writing is left out.
 ///
 /// # Errors
 ///
 /// If there is no journal, or if it is damaged.
-pub(crate) fn read(path: &Path) -> Result<(OverridesVersion, Vec<OverrideRecord>), JournalError> {
+pub(crate) fn read(
+    path: &Path,
+    mut read: impl FnMut(OverrideRecord),
+) -> Result<OverridesVersion, JournalError> {
     let path = path.join(JOURNAL);
     let file = File::open(&path).map_err(failed(&path))?;
     let survey = Survey::of(&file).map_err(failed(&path))?;
@@ -154,10 +157,11 @@ pub(crate) fn read(path: &Path) -> Result<(OverridesVersion, Vec<OverrideRecord>
         (Some(head), None) => head,
     };
     (&file).rewind().map_err(failed(&path))?;
-    let records = live_records(file, survey.live);
-    let records = records.map(|record| record?.into_record().map_err(io::Error::other));
-    let records = records.collect::<io::Result<_>>().map_err(failed(&path))?;
-    Ok((OverridesVersion { epoch: head.epoch, number: survey.number }, records))
+    for record in live_records(file, survey.live) {
+        let record = record.and_then(|record| record.into_record().map_err(io::Error::other));
+        read(record.map_err(failed(&path))?);
+    }
+    Ok(OverridesVersion { epoch: head.epoch, number: survey.number })
 }
 
 /// Opens the journal, and says whether it can be written; it cannot if its disk is read-only.

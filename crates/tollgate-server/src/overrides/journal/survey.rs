@@ -4,16 +4,14 @@
 //! answered, so this is no damage. A torn write is the last one, and has no end or has zero bytes, which a file system
 //! leaves where a write has not arrived. Everything else that cannot be read is damage.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek as _};
 
-use ring::digest::{SHA256, digest};
-
-use super::change::{JournalChange, JournalHead};
+use super::change::{ChangeMark, JournalHead};
 use super::error::{DamageReason, JournalDamage};
 use super::line::{self, LinePlace};
 use super::lines::{JournalLines, LineContent, PlacedLine};
+use super::named_lines::NamedLines;
 
 /// What the first pass has found.
 #[derive(Debug, Default)]
@@ -38,8 +36,8 @@ pub(super) struct Survey {
 #[derive(Default)]
 struct Surveyor {
     survey: Survey,
-    /// The last line that set each override, by the digest of the name, with its length.
-    set: HashMap<u128, (u64, u64)>,
+    /// The lines that set or delete an override.
+    lines: NamedLines,
     /// Records listed after the first line.
     listed: u64,
     /// Whether a change has followed them.
@@ -167,22 +165,15 @@ impl Surveyor {
     }
 
     fn pass_change(&mut self, line: PlacedLine<'_>, json: &[u8]) -> Result<(), DamageReason> {
-        let change = JournalChange::parse(json)?;
-        let is_set = matches!(change, JournalChange::Set(_));
-        let was_there = |head: JournalHead| change.version() <= head.number;
+        let ChangeMark { name, version, is_set } = ChangeMark::parse(json)?;
+        let was_there = |head: JournalHead| version <= head.number;
         let is_record = is_set && !self.has_changes && self.survey.head.is_some_and(was_there);
         let fault = match is_record {
             true => Ok(()),
-            false => self.pass_number(change.version()),
+            false => self.pass_number(version),
         };
         self.listed += u64::from(is_record);
-        let name = digest_of(change.name());
-        let replaced = match is_set {
-            true => self.set.insert(name, (line.offset, line.length)),
-            false => self.set.remove(&name),
-        };
-        self.survey.live_bytes += if is_set { line.length } else { 0 };
-        self.survey.live_bytes -= replaced.map_or(0, |(_, length)| length);
+        self.lines.add(&name, line.offset, is_set.then_some(line.length));
         fault
     }
 
@@ -224,16 +215,9 @@ impl Surveyor {
         {
             self.damaged(JournalDamage { line, offset, reason });
         }
-        let Self { mut survey, set, .. } = self;
+        let Self { mut survey, lines, .. } = self;
         survey.torn = offset - survey.end;
-        survey.live = set.into_values().map(|(offset, _)| offset).collect();
-        survey.live.sort_unstable();
+        (survey.live, survey.live_bytes) = lines.into_live();
         survey
     }
-}
-
-/// Half of a SHA-256: no two names have the same one.
-fn digest_of(name: &str) -> u128 {
-    let digest = digest(&SHA256, name.as_bytes());
-    u128::from_be_bytes(digest.as_ref().first_chunk().copied().unwrap_or_default())
 }
