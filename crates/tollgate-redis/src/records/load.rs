@@ -1,9 +1,10 @@
 //! All records, page by page.
 //!
 //! While they are read, others change them. A page shows a record as it was before or after a change that was made
-//! meanwhile. So the log of those changes is read afterwards, and the last of each record counts. Two checks find what a
-//! page may have missed: all pages must come from one server, and in the end there must be as many records as the head
-//! says. Otherwise it starts again.
+//! meanwhile. So the log of those changes is read afterwards, and the last of each record counts. Three checks find what
+//! a page may have missed, or what a server that starts again has lost: all pages must come from one server, the change
+//! that wrote a record must be in the log unless it was made before the first page, and in the end there must be as many
+//! records as the head says. Otherwise it starts again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct RecordsLoad<'a> {
     tries: u32,
     step: LoadStep,
     names: LoadedNames,
+    /// The names of records that were written after the first page was begun.
+    newer: Vec<Box<str>>,
     damaged: Vec<DamagedRecord>,
 }
 
@@ -89,8 +92,8 @@ impl SharedRecords {
     /// last counts.
     #[must_use]
     pub fn loading(&self) -> RecordsLoad<'_> {
-        let (names, damaged) = (LoadedNames::default(), Vec::new());
-        RecordsLoad { records: self, tries: 0, step: LoadStep::Start, names, damaged }
+        let (names, newer, damaged) = (LoadedNames::default(), Vec::new(), Vec::new());
+        RecordsLoad { records: self, tries: 0, step: LoadStep::Start, names, newer, damaged }
     }
 }
 
@@ -167,6 +170,9 @@ impl RecordsLoad<'_> {
             match record_of(&name, &value) {
                 Some(record) => {
                     self.names.add(&record.name);
+                    if record.version > head.version().number {
+                        self.newer.push(record.name.clone());
+                    }
                     records.push(record);
                 }
                 None => self.damaged.push(self.records.keys.damaged_record(&name)),
@@ -199,7 +205,8 @@ impl RecordsLoad<'_> {
         }
         let found = self.names.len() + self.damaged.len();
         let is_whole = u64::try_from(found) == Ok(count);
-        if !is_whole {
+        let mut newer = self.newer.iter();
+        if !is_whole || newer.any(|name| !self.names.has_change(name)) {
             return self.again();
         }
         self.step = LoadStep::End { state, now };
@@ -212,6 +219,7 @@ impl RecordsLoad<'_> {
             return Err(StoreError::from(RedisError::NotReady).at(self.records.store.place()));
         }
         (self.step, self.names) = (LoadStep::Start, LoadedNames::default());
+        self.newer.clear();
         self.damaged.clear();
         Ok(RecordsPage::Again)
     }

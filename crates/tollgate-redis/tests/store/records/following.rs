@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use tollgate_redis::{
-    ChangeAnswer, Record, RecordChange, RecordEnd, RecordMatch, RecordsVersion, SharedRecords,
+    ChangeAnswer, Record, RecordChange, RecordEnd, RecordMatch, RecordsPage, RecordsVersion, SharedRecords,
 };
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Software};
@@ -201,6 +201,51 @@ fn a_failover_that_replaces_changes_by_others_of_the_same_number_is_found() {
             assert_eq!((more.loads, more.texts()), (2, vec![("b", "2")]), "a chain that is broken");
             fewer.catch_up(&records).await;
             assert_eq!((fewer.loads, fewer.texts()), (2, vec![("b", "2")]));
+        });
+    }
+}
+
+/// Pages had a change that was lost before the end of the load, and nothing else showed it: the number of records was
+/// right, and the log had no change since the first page.
+#[test]
+fn a_load_has_no_change_that_was_lost_meanwhile() {
+    for software in Software::ALL {
+        block_on(async {
+            let server = Server::start(software);
+            let store = store(&server).build().unwrap();
+            let records = store.records("test");
+            let name = |number: u64| format!("{number:04}");
+            for number in 0..1_200 {
+                let _ = set(&records, &name(number), "1").await;
+            }
+            let snapshot = Snapshot::of(&server);
+            let mut loading = records.loading();
+            let RecordsPage::Records(first) = loading.next(TIME).await.unwrap() else { panic!("no records") };
+            for number in 0..1_200 {
+                let _ = set(&records, &name(number), "lost").await;
+            }
+            let (mut texts, mut restarts) = (BTreeMap::new(), 0);
+            texts.extend(first.into_iter().map(|record| (record.name, record.text)));
+            loop {
+                match loading.next(TIME).await.unwrap() {
+                    RecordsPage::Records(page) => {
+                        texts.extend(page.into_iter().map(|record| (record.name, record.text)));
+                        // All pages are there, and the log is still to be read.
+                        if texts.len() == 1_200 && restarts == 0 {
+                            assert!(texts.values().any(|text| &**text == "lost"));
+                            snapshot.restore(&server);
+                        }
+                    }
+                    RecordsPage::Changes(changes) => assert_eq!(changes, []),
+                    RecordsPage::Again => {
+                        restarts += 1;
+                        texts.clear();
+                    }
+                    RecordsPage::End(_) => break,
+                }
+            }
+            assert_eq!((texts.len(), restarts), (1_200, 1));
+            assert!(texts.values().all(|text| &**text == "1"));
         });
     }
 }
