@@ -142,7 +142,7 @@ impl Overrides {
         }
     }
 
-    /// Waits until the overrides of a store are live, or until they cannot be read, for three seconds at most.
+    /// Waits until the overrides of a store are live, or until they cannot be read, for ten seconds at most.
     pub(crate) async fn first_read(&self) {
         if let Keeper::Shared(keeper) = &self.keeper {
             keeper.first_read().await;

@@ -22,8 +22,9 @@ use crate::store::ServedStore;
 /// How long a change may take.
 const CHANGE: Duration = Duration::from_secs(1);
 
-/// How long the start waits for the overrides.
-const FIRST_READ: Duration = Duration::from_secs(3);
+/// How long the start waits for the overrides. A store that cannot be reached is an error much sooner; this is for a
+/// million overrides over a slow link, without which those who are denied would pass.
+const FIRST_READ: Duration = Duration::from_secs(10);
 
 /// Changes overrides in the store, and follows them.
 pub(super) struct SharedKeeper {
@@ -78,7 +79,7 @@ impl SharedKeeper {
         Ok(OverrideChange { version: of_records(version), record, existed })
     }
 
-    /// Waits until the overrides are live, or until they cannot be read, for three seconds at most.
+    /// Waits until the overrides are live, or until they cannot be read, for ten seconds at most.
     pub(super) async fn first_read(&self) {
         self.follower.progress.first(FIRST_READ).await;
     }
