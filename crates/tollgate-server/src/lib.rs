@@ -53,6 +53,7 @@ mod decide;
 mod grpc;
 mod http;
 mod live;
+mod locked_file;
 mod metrics;
 mod net;
 mod observe;

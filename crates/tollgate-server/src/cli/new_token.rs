@@ -2,7 +2,7 @@
 //!
 //! Both are printed, or written to files. A file of a token is never overwritten, and a file of principals only grows.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -14,6 +14,7 @@ use tollgate_policy::{ConfigError, Sources};
 pub use crate::access::principals::NoRandomness;
 use crate::access::principals::{self, PrincipalLine};
 use crate::args::NewTokenArgs;
+use crate::locked_file::LockedFile;
 use crate::observe::with_sources::WithSources;
 
 /// Only the owner may read and write.
@@ -125,7 +126,7 @@ fn created(path: &Path, token: &str) -> Result<(), NewTokenError> {
 /// The file of principals, open and locked, and the line to add to it.
 struct Tokens<'a> {
     path: &'a Path,
-    file: File,
+    file: LockedFile,
     /// Its length before the addition.
     length: u64,
     /// Whether this process has created it.
@@ -144,7 +145,7 @@ impl<'a> Tokens<'a> {
         }
         let length = metadata.len();
         let name = path.display().to_string();
-        let text = Sources::text_of(&name, &file).map_err(NewTokenError::Invalid)?;
+        let text = Sources::text_of(&name, &*file).map_err(NewTokenError::Invalid)?;
         if let Some(line) = principals::line_of(principal, &text) {
             return Err(NewTokenError::NameTaken { path: path.into(), line, name: principal.into() });
         }
@@ -153,8 +154,8 @@ impl<'a> Tokens<'a> {
     }
 
     /// Adds the line in one write, so that a service that reads the file meanwhile finds the whole line or none of it.
-    fn append(mut self) -> Result<(), NewTokenError> {
-        let written = self.file.write_all(self.addition.as_bytes());
+    fn append(self) -> Result<(), NewTokenError> {
+        let written = (&*self.file).write_all(self.addition.as_bytes());
         written.map_err(|source| {
             let path = self.path.into();
             self.discard();
@@ -175,7 +176,7 @@ impl<'a> Tokens<'a> {
 
 /// Opens the file for one process at a time, so that no two of them add the same name. Returns also whether this
 /// process has created it.
-fn locked(path: &Path) -> io::Result<(File, bool)> {
+fn locked(path: &Path) -> io::Result<(LockedFile, bool)> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).mode(MODE);
     loop {
@@ -187,7 +188,7 @@ fn locked(path: &Path) -> io::Result<(File, bool)> {
         file.lock()?;
         // The process that had the lock before may have removed its file.
         if file.metadata()?.nlink() > 0 {
-            return Ok((file, is_new));
+            return Ok((LockedFile::new(file), is_new));
         }
     }
 }

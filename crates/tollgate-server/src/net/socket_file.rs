@@ -18,6 +18,7 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use crate::access::address::{SocketMode, SocketPath};
+use crate::locked_file::LockedFile;
 
 /// How often the lock of the folder is tried, which others hold for less than a millisecond, and the pause in between.
 const LOCK_TRIES: u32 = 200;
@@ -79,10 +80,10 @@ pub(super) async fn listen(
 }
 
 /// Locks a folder. Other programs need not care, but every service does.
-async fn locked(folder: File) -> Result<File, SocketFileError> {
+async fn locked(folder: File) -> Result<LockedFile, SocketFileError> {
     for _ in 0..LOCK_TRIES {
         match folder.try_lock() {
-            Ok(()) => return Ok(folder),
+            Ok(()) => return Ok(LockedFile::new(folder)),
             Err(TryLockError::WouldBlock) => sleep(LOCK_PAUSE).await,
             Err(TryLockError::Error(error)) => return Err(SocketFileError::Folder(error)),
         }

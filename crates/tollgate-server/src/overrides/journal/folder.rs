@@ -9,6 +9,8 @@ use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use thiserror::Error;
 
+use crate::locked_file::LockedFile;
+
 /// The file that is locked while a process uses the folder.
 const LOCK: &str = "overrides.lock";
 
@@ -23,7 +25,7 @@ pub(super) const NEW_JOURNAL: &str = "overrides.journal.new";
 pub(crate) struct StateFolder {
     path: PathBuf,
     /// `None` if the disk is read-only: no process can change it.
-    _lock: Option<File>,
+    _lock: Option<LockedFile>,
 }
 
 /// A folder that cannot be used; the operator's fault.
@@ -135,7 +137,7 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, State
     Ok(file)
 }
 
-fn lock(folder: &Path) -> Result<Option<File>, StateFolderError> {
+fn lock(folder: &Path) -> Result<Option<LockedFile>, StateFolderError> {
     let path = folder.join(LOCK);
     let mut file = match open(&path, OpenOptions::new().read(true).write(true).create(true)) {
         Err(error) if is_read_only(&error) => return Ok(None),
@@ -153,7 +155,7 @@ fn lock(folder: &Path) -> Result<Option<File>, StateFolderError> {
     // For people: the lock holds without the number.
     let _ =
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-    Ok(Some(file))
+    Ok(Some(LockedFile::new(file)))
 }
 
 /// Returns whether the disk cannot be written.
