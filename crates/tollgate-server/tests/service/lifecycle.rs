@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::support::folder::Folder;
 use crate::support::{Connection, HANG, Server, get, post, tollgate, undisturbed};
 
@@ -387,8 +389,13 @@ fn without_connections_a_drain_ends_at_once() {
     });
 }
 
+/// The tests waited for ever under `nohup`: the service inherited that SIGHUP is ignored, and kept to it.
 #[test]
 fn a_closed_terminal_drains() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+    let _context = runtime.enter();
+    // What is caught is not ignored, and a program that is started begins with the default.
+    let _caught = signal(SignalKind::hangup()).expect("signals can be caught");
     let server = Server::start(&["--limit", "5/1d"]);
     server.signal("HUP");
     let (status, log) = server.wait();
