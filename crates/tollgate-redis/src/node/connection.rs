@@ -131,6 +131,25 @@ impl Connection {
         }
         Ok(Replies(inbox))
     }
+
+    /// Ends the connection at once. Callers that still wait are told that it was cut.
+    pub(super) fn cut(&self) {
+        lock(&self.wire).close(&Trouble::Cut);
+    }
+}
+
+impl Pump {
+    /// Waits until no call is in flight, or the connection has broken, and closes it.
+    pub(super) async fn finish(mut self) {
+        poll_fn(|context| {
+            let pump = Pin::new(&mut self);
+            if pump.poll(context).is_ready() || lock(&self.0).waiting.is_empty() {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
 }
 
 impl Replies {
@@ -451,6 +470,21 @@ mod tests {
         assert_eq!(whole.await, Err(Trouble::Cut));
         assert_eq!(parted.await, Err(Trouble::Cut));
         assert_eq!(unsent.await, Err(HUNG_UP));
+    }
+
+    /// A server refused one batch for a missing right. The connection was closed at once, and the callers of the next
+    /// batch, which it refused as well, were told that no answer had come.
+    #[tokio::test]
+    async fn calls_in_flight_get_their_own_replies_before_it_is_closed() {
+        let (connection, pump, mut far) = connection(1_000);
+        let (first, second) = (send(&connection, "1"), send(&connection, "2"));
+        let finishing = tokio::spawn(pump.finish());
+        for replies in [first, second] {
+            far.write_all(b"+OK\r\n").await.unwrap();
+            assert!(reply(replies).await.is_ok());
+        }
+        timeout(Duration::from_secs(20), finishing).await.expect("nothing is in flight").unwrap();
+        assert!(connection.send(&calls(&["3"])).is_err());
     }
 
     #[tokio::test]

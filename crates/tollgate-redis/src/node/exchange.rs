@@ -95,6 +95,7 @@ impl Exchange {
         let trouble = if breaker.is_late() { Trouble::TooSlow } else { Trouble::TimedOut };
         if breaker.unanswered(self.sent, instant()) {
             self.shared.close(&self.link, Some(ConnectTrouble::Silent));
+            self.link.connection.cut();
             self.shared.links.borrow().up.iter().for_each(|other| other.connection.breaker().doubt());
         }
         trouble

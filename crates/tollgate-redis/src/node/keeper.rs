@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::connect::{PeerRole, connect, polled, polled_in_time};
@@ -12,9 +13,12 @@ use crate::calls::Calls;
 use crate::resp::command;
 use crate::trouble::ConnectTrouble;
 
-/// Keeps one connection up.
+/// Keeps one connection up. One that is replaced stays open until the calls in flight have their own replies: they may
+/// have been refused like the one that led to it, and must not be called unknown.
 pub(super) async fn keep_connected(shared: Arc<NodeState>) {
+    let mut finishing = JoinSet::new();
     loop {
+        while finishing.try_join_next().is_some() {}
         let connected = {
             let mut backoff = shared.backoff.lock().await;
             backoff.wait().await;
@@ -25,13 +29,16 @@ pub(super) async fn keep_connected(shared: Arc<NodeState>) {
             connected
         };
         match connected {
-            Ok((link, pump)) => {
+            Ok((link, mut pump)) => {
                 shared.open(link.clone());
-                tokio::select! {
-                    () = pump => {}
-                    () = link.renew.notified() => {}
-                }
+                let is_over = tokio::select! {
+                    () = &mut pump => true,
+                    () = link.renew.notified() => false,
+                };
                 shared.close(&link, None);
+                if !is_over {
+                    finishing.spawn(timeout(shared.checked.settings.connect_timeout, pump.finish()));
+                }
             }
             Err(trouble) => shared.fail(trouble),
         }

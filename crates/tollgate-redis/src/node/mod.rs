@@ -108,6 +108,11 @@ impl Node {
         self.shared.is_away()
     }
 
+    /// Returns why no call can be sent; `None` if one can, or if no attempt to connect has failed.
+    pub(crate) fn why_away(&self) -> Option<ConnectTrouble> {
+        self.shared.links.borrow().trouble.clone()
+    }
+
     /// Waits until all connections are open and have answered this call.
     pub(crate) async fn warm_up(&self, call: &Calls, deadline: Instant) -> Result<(), Trouble> {
         let mut links = self.shared.links.subscribe();

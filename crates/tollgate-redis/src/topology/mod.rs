@@ -201,6 +201,8 @@ impl Topology {
                     }
                     // One connection has broken, and there is another or may be at once.
                     None if is_unsent && !node.is_away() => node.call(call, deadline).await,
+                    // Why the server is away explains more than that this connection has broken.
+                    None if is_unsent => return Err(node.why_away().map_or(trouble, Trouble::from)),
                     None => return Err(trouble),
                 },
                 Remedy::None => return Err(trouble),
@@ -306,4 +308,27 @@ async fn wait_a_little(begun: Instant, deadline: Instant) -> bool {
         sleep(wait).await;
     }
     is_time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trouble::ConnectTrouble;
+
+    /// A call met a connection that was just being closed for a missing right, and its caller was told that the store
+    /// cannot be reached.
+    #[tokio::test]
+    async fn a_call_that_was_not_sent_says_why_the_server_is_away() {
+        // Nothing listens on this port.
+        let settings = Settings::new("redis://127.0.0.1:1".parse().unwrap());
+        let topology = Topology::start(settings, &["return 1"]).unwrap();
+        let node = topology.server(ClusterSlot(0)).unwrap();
+        let deadline = instant() + Duration::from_secs(20);
+        let trouble = node.first_sender().await.err().unwrap();
+        assert_ne!(trouble, Trouble::Unconnected(ConnectTrouble::HungUp));
+        let hung_up = ConnectTrouble::HungUp.into();
+        let call = Calls::default();
+        let answer = topology.call_again(ClusterSlot(0), &call, Divisible::No, deadline, node, hung_up).await;
+        assert_eq!(answer.err(), Some(trouble));
+    }
 }
