@@ -55,7 +55,12 @@ pub(crate) fn fault_tests() -> CommandLine {
     command("cargo test --locked --profile models --package tollgate-redis --test faults")
 }
 
-/// The same without optimization: a bug is built once, and found within seconds.
+/// The tests with a network that lies, optimized.
+pub(crate) fn network_tests() -> CommandLine {
+    command("cargo test --locked --profile models --package tollgate-redis --test network")
+}
+
+/// The tests with shared stores in trouble without optimization: a bug is built once, and found within seconds.
 pub(crate) fn planted_fault_tests() -> CommandLine {
     command("cargo test --locked --package tollgate-redis --test faults")
 }

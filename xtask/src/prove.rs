@@ -10,8 +10,8 @@ use crate::deploy;
 use crate::install;
 use crate::planted;
 use crate::proof_tests::{
-    envoy_tests, fault_tests, library_tests, models, override_tests, policy_tests, reading_tests,
-    shuttle_tests, truth_tests,
+    envoy_tests, fault_tests, library_tests, models, network_tests, override_tests, policy_tests,
+    reading_tests, shuttle_tests, truth_tests,
 };
 use crate::prove_clients::ClientsProof;
 use crate::proxies;
@@ -491,8 +491,10 @@ fn sim(schedules: u64, seed: u64) -> Result<()> {
 }
 
 fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {
+    let is_all = fault.is_none();
     let rounds = fault_tests().environment("TOLLGATE_ROUNDS", rounds.to_string());
-    run_seeded("prove::prove", rounds, seed, fault.map(|fault| ("TOLLGATE_FAULT", fault)))
+    run_seeded("prove::prove", rounds, seed, fault.map(|fault| ("TOLLGATE_FAULT", fault)))?;
+    if is_all { run_seeded("nonsense::prove", network_tests(), None, None) } else { Ok(()) }
 }
 
 fn overrides(changes: u64, seed: u64, round: Option<String>) -> Result<()> {
