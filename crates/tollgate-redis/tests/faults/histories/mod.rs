@@ -243,40 +243,40 @@ impl fmt::Display for Judged {
 
 #[test]
 fn histories_of_one_server_are_linearizable() {
-    kinds::SINGLE.test(60);
+    kinds::SINGLE.test(24);
 }
 
 #[test]
 fn histories_across_the_ends_of_windows_are_linearizable() {
-    kinds::WINDOW_ENDS.test(40);
+    kinds::WINDOW_ENDS.test(24);
 }
 
 #[test]
 fn histories_over_connections_in_trouble_are_linearizable() {
-    assert!(kinds::CUT.test(60).unknown > 0, "no outcome was unknown");
+    assert!(kinds::CUT.test(24).unknown > 0, "no outcome was unknown");
 }
 
 #[test]
 fn histories_of_windows_from_the_first_hit_are_linearizable() {
-    kinds::FIRST_HIT.test(60);
+    kinds::FIRST_HIT.test(24);
 }
 
 #[test]
 fn histories_of_other_kinds_are_linearizable() {
-    kinds::OTHER_KINDS.test(60);
+    kinds::OTHER_KINDS.test(36);
 }
 
 #[test]
 fn histories_of_a_server_that_hangs_are_linearizable() {
-    assert!(kinds::HANG.test(40).unknown > 0, "no outcome was unknown");
+    assert!(kinds::HANG.test(24).unknown > 0, "no outcome was unknown");
 }
 
 #[test]
 fn histories_of_holds_are_linearizable() {
-    kinds::HOLDS.test(100);
+    kinds::HOLDS.test(48);
 }
 
 #[test]
 fn histories_of_holds_over_connections_in_trouble_are_linearizable() {
-    assert!(kinds::HOLDS_CUT.test(60).unknown > 0, "no outcome was unknown");
+    assert!(kinds::HOLDS_CUT.test(24).unknown > 0, "no outcome was unknown");
 }
