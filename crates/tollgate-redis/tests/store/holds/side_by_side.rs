@@ -168,7 +168,7 @@ impl Sides<'_> {
 }
 
 fn check(software: Software) {
-    let mut runner = TestRunner::new(Config { cases: 100, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
     let steps = (
         proptest::collection::vec(asked(), 20..80),
         [0..QUOTAS.len(), 0..QUOTAS.len()],
