@@ -165,13 +165,13 @@ fn ask_through_proxies() -> Result<CheckOutcome> {
     Ok(CheckOutcome::Passed)
 }
 
-/// Runs the tests on the real clock for half a minute: the library's and the service's at the same time, because each uses
+/// Runs the tests on the real clock for ten seconds: the library's and the service's at the same time, because each uses
 /// all the processor time that it gets.
 fn charge_on_the_real_clock() -> Result<CheckOutcome> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
     let tests: Vec<CommandLine> = binaries::commands(&messages, "realtime")
         .into_iter()
-        .map(|test| test.environment("TOLLGATE_SECONDS", "15").arguments(["--ignored", "--nocapture"]))
+        .map(|test| test.environment("TOLLGATE_SECONDS", "10").arguments(["--ignored", "--nocapture"]))
         .collect();
     thread::scope(|scope| {
         let running: Vec<_> = tests.iter().map(|test| scope.spawn(|| test.run())).collect();
