@@ -544,7 +544,8 @@ fn reloads(count: u32) -> Result<()> {
 
 fn simulate(cases: u32, logs: u32, seed: u64) -> Result<()> {
     let tests = "cargo test --locked --profile models --package tollgate-simulate";
-    command(tests).arguments(["--test", "naive"]).environment("PROPTEST_CASES", cases.to_string()).run()?;
+    let random = command(tests).arguments(["--test", "naive", "--test", "totals"]);
+    random.environment("PROPTEST_CASES", cases.to_string()).run()?;
     command(tests)
         .arguments(["--test", "suggest", "--", "--ignored", "--exact", "prove", "--nocapture"])
         .environment("TOLLGATE_LOGS", logs.to_string())

@@ -321,7 +321,7 @@ proptest! {
 
 proptest! {
     // Each case is a dozen replays.
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 5, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 10, ..ProptestConfig::default() })]
 
     /// Several quotas, or costs: the points that the engine tried in one pass are those of passes of their own.
     #[test]

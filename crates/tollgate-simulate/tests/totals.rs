@@ -215,7 +215,7 @@ fn is_of(
 
 proptest! {
     // Each case is dozens of replays.
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     /// A row for another limit showed only that quota's own denials: 5, where a file with that limit denied 391.
     #[test]
