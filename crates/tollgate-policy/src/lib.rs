@@ -73,6 +73,7 @@ mod generation;
 mod identity;
 mod implied;
 mod index;
+mod key_reading;
 mod limit;
 mod limit_text;
 mod limiter;
@@ -112,11 +113,11 @@ pub use self::generation::{Generation, GenerationError, GenerationWriter};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
-    AppliedOverride, AskedCheck, AskedCount, AskedHold, BlockError, CheckError, CountOperation, CountState,
-    CountTerms, ForgottenUnits, Ground, HoldPart, HoldSettlement, HoldTally, InFlightPart, InFlightStanding,
-    MarkedCharge, Matching, OverriddenPolicy, PolicyDecision, PolicyHold, PolicyLimit, PolicyLimiter,
-    PolicySet, QuotaChanges, QuotaRefund, QuotaStanding, RefundError, RenewAnswer, ReserveAnswer,
-    SettleAnswer, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally, WhenFull,
+    AppliedOverride, AskedCheck, AskedCount, AskedHold, BlockError, ChargedKey, CheckError, CountOperation,
+    CountState, CountTerms, ForgottenUnits, Ground, HoldPart, HoldSettlement, HoldTally, InFlightPart,
+    InFlightStanding, MarkedCharge, Matching, OverriddenPolicy, PolicyDecision, PolicyHold, PolicyLimit,
+    PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, QuotaStanding, RefundError, RenewAnswer,
+    ReserveAnswer, SettleAnswer, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::list::List;
 pub use self::matched::{MatchedPolicies, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};

@@ -106,6 +106,23 @@ impl<'a> Key<'a> {
         Cow::Owned(bytes.into_vec())
     }
 
+    /// Gives the [canonical bytes](Self::canonical_bytes) to `write`, in order and in several pieces. It allocates
+    /// nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Key;
+    ///
+    /// let (key, mut bytes) = (Key::from("alice"), Vec::new());
+    /// key.write_canonical_bytes(|piece| bytes.extend_from_slice(piece));
+    /// assert_eq!(bytes, *key.canonical_bytes());
+    /// ```
+    pub fn write_canonical_bytes(&self, mut write: impl FnMut(&[u8])) {
+        write(&self.head());
+        write(self.payload());
+    }
+
     /// Returns the key with these [canonical bytes](Self::canonical_bytes); `None` if no key has them.
     ///
     /// # Examples
@@ -155,8 +172,7 @@ impl<'a> Key<'a> {
     where
         [u8; N]: smallvec::Array<Item = u8>,
     {
-        bytes.extend_from_slice(&self.head());
-        bytes.extend_from_slice(self.payload());
+        self.write_canonical_bytes(|piece| bytes.extend_from_slice(piece));
     }
 }
 
@@ -387,8 +403,7 @@ impl Eq for Key<'_> {}
 /// Hashes the canonical bytes.
 impl Hash for Key<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write(&self.head());
-        state.write(self.payload());
+        self.write_canonical_bytes(|bytes| state.write(bytes));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    InFlightState, PolicyQuota, QuotaState, QuotaStates, Reason, Source, StoreError, Timestamp, Verdict,
+    InFlightState, Key, PolicyQuota, QuotaState, QuotaStates, Reason, Source, StoreError, Timestamp, Verdict,
 };
 
 use super::PolicySet;
@@ -76,6 +76,19 @@ pub struct QuotaStanding<'a> {
     pub by_override: Option<AppliedOverride>,
     /// Where it stands.
     pub state: &'a QuotaState,
+}
+
+/// A key of a request, under a policy that counted it.
+#[derive(Debug, Clone, Copy)]
+pub struct ChargedKey<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// Its place among [all](crate::Policies::as_slice).
+    pub place: usize,
+    /// The key.
+    pub key: &'a Key<'static>,
+    /// Whether this policy denied the request. If several would have, it is the one that decided.
+    pub denies: bool,
 }
 
 /// The result of a trial: the answer that a shadow policy or candidates would have given.
@@ -422,6 +435,43 @@ impl PolicyDecision {
         denied.into_iter().chain(charged).filter_map(|(policy, by_override)| {
             let policy = self.set.policies().policy(policy)?;
             Some(OverriddenPolicy { policy, by_override })
+        })
+    }
+
+    /// Returns each policy that counted the request, with its key: also those whose quotas an override lifted. Policies
+    /// in shadow mode are not among them. There are none if the store gave no answer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Key, MemoryStore};
+    /// use tollgate_policy::{Attributes, Config, PolicyLimiter};
+    ///
+    /// let text = "policies: [{ name: search, key: [user], quotas: [1/1d] }]";
+    /// let policies = Config::parse("a.yaml", text)?.into_policies();
+    /// let limiter = PolicyLimiter::new(MemoryStore::new(), policies, "a.yaml");
+    /// let alice: Attributes<'_> = [("user", "alice")].into_iter().collect();
+    /// # tollgate_testkit::block_on(async {
+    /// for denies in [false, true] {
+    ///     let decision = limiter.check(&alice, 1).await?;
+    ///     let charged: Vec<_> = decision.charged_keys().collect();
+    ///     assert_eq!((charged.len(), charged[0].policy.name()), (1, "search"));
+    ///     assert_eq!((charged[0].key, charged[0].denies), (&Key::from("alice"), denies));
+    /// }
+    /// # Ok::<(), tollgate_policy::CheckError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn charged_keys(&self) -> impl Iterator<Item = ChargedKey<'_>> {
+        let entries = match &self.basis {
+            Basis::Charged(_, charged) => &*charged.entries,
+            _ => &[],
+        };
+        let denying = if entries.is_empty() || self.is_allowed() { None } else { self.deciding() };
+        entries.iter().filter_map(move |ChargedEntry { applied, key, .. }| {
+            let policy = self.set.policies().policy(applied.policy)?;
+            let denies = denying == Some(applied.policy);
+            Some(ChargedKey { place: applied.policy as usize, policy, key, denies })
         })
     }
 

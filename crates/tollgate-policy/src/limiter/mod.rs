@@ -49,7 +49,7 @@ use tollgate::{
 
 pub use self::applied_override::{AppliedOverride, OverriddenPolicy};
 pub use self::counts::{AskedCount, BlockError, CountOperation, CountState, CountTerms};
-pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
+pub use self::decision::{ChargedKey, Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::each::AskedCheck;
 pub use self::holds::{
     AskedHold, HoldPart, HoldSettlement, InFlightPart, PolicyHold, RenewAnswer, ReserveAnswer, SettleAnswer,
