@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::DASHBOARD;
-pub use crate::dashboard::public_url::PublicUrl;
+pub use crate::observe::public_url::PublicUrl;
 
 /// Settings of the live page.
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,6 @@
 //! Nothing here is on the way of a check.
 
 pub(crate) mod page;
-pub(crate) mod public_url;
 pub(crate) mod series;
 mod shared_answer;
 mod viewers;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tollgate::MemoryStore;
 use tollgate_policy::WhenFull;
 
-use crate::dashboard::public_url::PublicUrl;
 use crate::metrics::Metrics;
+use crate::observe::public_url::PublicUrl;
 use crate::store::ServedStore;
 
 /// Where and how decisions count, for whatever decides.

@@ -15,11 +15,11 @@ use tollgate_wire::headers::window_length;
 use tracing::{info, warn};
 
 use crate::access::caller::CallerAttributes;
-use crate::dashboard::public_url::PublicUrl;
 use crate::decide::expired_hold_log::ExpiredHoldLog;
 use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, Metrics, UndroppedCheck};
 use crate::observe::log_gap::{self, LogGap, LogGaps};
+use crate::observe::public_url::PublicUrl;
 use crate::observe::stopwatch::Stopwatch;
 use crate::store::readiness::Readiness;
 use crate::store::{ServedStore, StoreState};

@@ -3,6 +3,7 @@
 pub(crate) mod live_warnings;
 pub(crate) mod log_gap;
 pub mod logs;
+pub(crate) mod public_url;
 pub(crate) mod secret_file;
 pub(crate) mod shortened;
 pub(crate) mod stopwatch;

@@ -2,7 +2,7 @@
 
 use super::SettingsError;
 use crate::args::{DashboardArgs, DashboardChoice};
-use crate::dashboard::public_url::PublicUrl;
+use crate::observe::public_url::PublicUrl;
 
 /// The settings of the live page, if there is one.
 #[derive(Debug)]

@@ -20,9 +20,9 @@ use tracing::{info, warn};
 use super::OutageLog;
 use super::advice::with_flags;
 use super::store_time::{GRACE, StepTime, StoreTime};
-use crate::dashboard::public_url::PublicUrl;
 use crate::metrics::StoreMetrics;
 use crate::observe::log_gap::LogGap;
+use crate::observe::public_url::PublicUrl;
 use crate::observe::stopwatch::Stopwatch;
 use crate::observe::with_sources::WithSources;
 

@@ -6,6 +6,7 @@
 mod ads;
 #[path = "../support/certificates.rs"]
 mod certificates;
+mod dashboard;
 mod doctor;
 mod grpc;
 #[path = "../support/grpc.rs"]

@@ -83,20 +83,6 @@ impl PolicyCounts {
         .map(narrow)
     }
 
-    /// The counts of a point, and of the [rest](Self::rest) of its figures.
-    pub(super) fn of_point(point: SeriesPoint, rest: [u32; 7]) -> Self {
-        let [failed, shadow_allowed, shadow_denied, shadow_failed, allowed, denied, trial_failed] =
-            rest.map(u64::from);
-        Self {
-            allowed: point.allowed.into(),
-            denied: point.denied.into(),
-            failed,
-            by_fallback: point.by_fallback.into(),
-            shadow: trial(shadow_allowed, shadow_denied, shadow_failed),
-            candidate: trial(allowed, denied, trial_failed),
-        }
-    }
-
     fn figures(&self) -> [u64; 10] {
         let Self { allowed, denied, failed, by_fallback, shadow, candidate } = self;
         let trials = [shadow, candidate].map(|trial| [trial.allowed, trial.denied, trial.failed]);
@@ -105,7 +91,7 @@ impl PolicyCounts {
     }
 
     fn combined(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
-        let of_trial = |own: TrialTally, other: TrialTally| {
+        let combined_trial = |own: TrialTally, other: TrialTally| {
             trial(
                 combine(own.allowed, other.allowed),
                 combine(own.denied, other.denied),
@@ -117,8 +103,39 @@ impl PolicyCounts {
             denied: combine(self.denied, other.denied),
             failed: combine(self.failed, other.failed),
             by_fallback: combine(self.by_fallback, other.by_fallback),
-            shadow: of_trial(self.shadow, other.shadow),
-            candidate: of_trial(self.candidate, other.candidate),
+            shadow: combined_trial(self.shadow, other.shadow),
+            candidate: combined_trial(self.candidate, other.candidate),
+        }
+    }
+}
+
+/// The sum of points. A thousand policies are summed up while somebody waits.
+#[derive(Debug, Default)]
+pub(super) struct PointSum {
+    allowed: u64,
+    denied: u64,
+    by_fallback: u64,
+}
+
+impl PointSum {
+    pub(super) fn add(&mut self, point: SeriesPoint) {
+        self.allowed += u64::from(point.allowed);
+        self.denied += u64::from(point.denied);
+        self.by_fallback += u64::from(point.by_fallback);
+    }
+
+    /// Returns the counts, with the [rest](PolicyCounts::rest) of the figures.
+    pub(super) fn with_rest(self, rest: [u64; 7]) -> PolicyCounts {
+        let Self { allowed, denied, by_fallback } = self;
+        let [failed, shadow_allowed, shadow_denied, shadow_failed, candidate @ ..] = rest;
+        let [candidate_allowed, candidate_denied, candidate_failed] = candidate;
+        PolicyCounts {
+            allowed,
+            denied,
+            failed,
+            by_fallback,
+            shadow: trial(shadow_allowed, shadow_denied, shadow_failed),
+            candidate: trial(candidate_allowed, candidate_denied, candidate_failed),
         }
     }
 }

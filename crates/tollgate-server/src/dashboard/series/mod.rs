@@ -5,16 +5,16 @@
 
 mod counts;
 mod event;
+mod point_ring;
 mod policy_series;
+mod recorded_time;
 mod recorder;
-mod ring;
-mod timeline;
 
 pub(crate) use self::counts::{PolicyCounts, SeriesPoint};
 pub(crate) use self::event::Event;
 pub(crate) use self::policy_series::PolicySeries;
+pub(crate) use self::recorded_time::Tier;
 pub(crate) use self::recorder::{ProcessStates, Recorder};
-pub(crate) use self::timeline::Tier;
 
 #[cfg(test)]
 mod tests;

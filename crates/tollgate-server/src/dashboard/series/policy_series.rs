@@ -1,9 +1,8 @@
 //! The series of one policy, or of all together.
 
-use super::counts::{PolicyCounts, SeriesPoint};
-use super::recorder::MINUTE;
-use super::ring::Ring;
-use super::timeline::Tier;
+use super::counts::{PointSum, PolicyCounts, SeriesPoint};
+use super::point_ring::PointRing;
+use super::recorded_time::{MINUTE, Tier};
 
 /// See the [module](self). A policy without traffic has no rings.
 #[derive(Debug, Default)]
@@ -17,10 +16,10 @@ pub(crate) struct PolicySeries {
 
 #[derive(Debug)]
 struct Rings {
-    seconds: Ring<SeriesPoint>,
-    periods: Ring<SeriesPoint>,
+    seconds: PointRing<SeriesPoint>,
+    periods: PointRing<SeriesPoint>,
     /// The other figures of the last minute, if there ever were some.
-    rest: Option<Ring<[u32; 7]>>,
+    rest: Option<PointRing<[u32; 7]>>,
     /// The last second that was written.
     last: u64,
 }
@@ -43,7 +42,7 @@ impl PolicySeries {
         self.rings.get_or_insert_with(Rings::new).add(second, new);
     }
 
-    /// Returns a point of which the timeline has data.
+    /// Returns a point of which there is data.
     pub(crate) fn point(&self, tier: Tier, number: u64) -> SeriesPoint {
         let Some(rings) = &self.rings else { return SeriesPoint::default() };
         match tier {
@@ -57,18 +56,23 @@ impl PolicySeries {
     /// Returns the sum over the minute that ends with this second.
     pub(crate) fn minute(&self, second: u64) -> PolicyCounts {
         let Some(rings) = &self.rings else { return PolicyCounts::default() };
-        let mut sum = PolicyCounts::default();
-        for number in second.saturating_sub(MINUTE) + 1..=second.min(rings.last) {
-            let rest = rings.rest.as_ref().map(|rest| rest.get(number)).unwrap_or_default();
-            sum = sum.plus(&PolicyCounts::of_point(rings.seconds.get(number), rest));
+        let numbers = second.saturating_sub(MINUTE) + 1..=second.min(rings.last);
+        let mut points = PointSum::default();
+        numbers.clone().for_each(|number| points.add(rings.seconds.get(number)));
+        let mut rest = [0; 7];
+        if let Some(ring) = &rings.rest {
+            for counts in numbers.map(|number| ring.get(number)) {
+                rest.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
+            }
         }
-        sum
+        points.with_rest(rest)
     }
 }
 
 impl Rings {
     fn new() -> Self {
-        let (seconds, periods) = (Ring::new(Tier::Seconds.length()), Ring::new(Tier::Periods.length()));
+        let (seconds, periods) =
+            (PointRing::new(Tier::Seconds.length()), PointRing::new(Tier::Periods.length()));
         Self { seconds, periods, rest: None, last: 0 }
     }
 
@@ -86,7 +90,7 @@ impl Rings {
         }
         let rest = new.rest();
         if self.rest.is_some() || rest != [0; 7] {
-            let ring = self.rest.get_or_insert_with(|| Ring::new(MINUTE as usize));
+            let ring = self.rest.get_or_insert_with(|| PointRing::new(MINUTE as usize));
             ring.point(second).into_iter().for_each(|place| *place = rest);
         }
     }

@@ -8,17 +8,14 @@ use tollgate::Timestamp;
 use super::counts::{PolicyCounts, SeriesPoint};
 use super::event::{Event, EventKind, EventLog};
 use super::policy_series::PolicySeries;
-use super::timeline::{Points, Tier, Timeline};
+use super::recorded_time::{MINUTE, Points, RecordedTime, Tier};
 use crate::live::record::{ReloadOutcome, ReloadRecord};
 use crate::metrics::ProcessCounts;
-
-/// The seconds over which answers sum up.
-pub(crate) const MINUTE: u64 = 60;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    timeline: Timeline,
+    time: RecordedTime,
     policies: HashMap<Box<str>, PolicySeries>,
     total: PolicySeries,
     /// The last readings, and the one before the minute.
@@ -42,7 +39,7 @@ pub(crate) struct ProcessStates {
 impl Recorder {
     pub(crate) fn new(started: Timestamp) -> Self {
         Self {
-            timeline: Timeline::new(started),
+            time: RecordedTime::new(started),
             policies: HashMap::new(),
             total: PolicySeries::default(),
             readings: VecDeque::from([(0, ProcessCounts::default())]),
@@ -60,8 +57,8 @@ impl Recorder {
         process: ProcessCounts,
         states: ProcessStates,
     ) {
-        let Some(second) = self.timeline.number_at(now) else { return };
-        self.timeline.advance(second);
+        let Some(second) = self.time.number_at(now) else { return };
+        self.time.advance(second);
         let (mut new, mut live) = (PolicyCounts::default(), 0);
         for (name, counts) in policies {
             live += 1;
@@ -130,12 +127,12 @@ impl Recorder {
     }
 
     pub(crate) fn started(&self) -> Timestamp {
-        self.timeline.started()
+        self.time.started()
     }
 
     /// Returns the last recorded second, counted from the start.
     pub(crate) fn second(&self) -> u64 {
-        self.timeline.last()
+        self.time.last()
     }
 
     /// Returns since when the store has not answered, if so.
@@ -176,17 +173,17 @@ impl Recorder {
 
     /// Returns the points that end after this second; all of them if it is not one of this process.
     pub(crate) fn points(&self, tier: Tier, since: Option<u64>) -> Points {
-        self.timeline.points(tier, since)
+        self.time.points(tier, since)
     }
 
     /// Returns when a point begins, in Unix seconds.
     pub(crate) fn begin(&self, tier: Tier, number: u64) -> i64 {
-        self.timeline.begin(tier, number)
+        self.time.begin(tier, number)
     }
 
     /// Returns a point of a series; `None` if nothing was recorded then.
     pub(crate) fn point(&self, series: &PolicySeries, tier: Tier, number: u64) -> Option<SeriesPoint> {
-        self.timeline.has_data(tier, number).then(|| series.point(tier, number))
+        self.time.has_data(tier, number).then(|| series.point(tier, number))
     }
 
     /// Returns the points of the last minute, the oldest one first. Those before the start have no data.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use tollgate::{Clock, ManualClock, Timestamp};
 
+use super::recorded_time::Tier;
 use super::recorder::{ProcessStates, Recorder};
-use super::timeline::Tier;
 use super::{PolicyCounts, SeriesPoint};
 use crate::live::cause::Cause;
 use crate::live::record::{Changes, ReloadOutcome, ReloadRecord};

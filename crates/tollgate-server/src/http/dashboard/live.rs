@@ -13,7 +13,7 @@ use crate::dashboard::Dashboard;
 use crate::dashboard::series::Recorder;
 use crate::http::override_body::OverridesVersionText;
 use crate::http::wire::{
-    DomainRow, EventRow, Latency, LiveDomains, LiveMemory, LiveOverrides, LiveProcess, LiveReply, LiveStore,
+    DomainRow, DomainRows, EventRow, Latency, LiveMemory, LiveOverrides, LiveProcess, LiveReply, LiveStore,
     LiveTotals, PolicyRow, ServiceState, SourceCounts, WarningRow,
 };
 use crate::http::{Edge, Reply, reply};
@@ -108,7 +108,7 @@ impl Edge {
             talkers: "off",
             policies: policies.iter().take(MAX_ROWS).map(|policy| PolicyRow::new(policy, recorder)).collect(),
             policies_count: policies.len(),
-            envoy: envoy.map(|envoy| LiveDomains { domains: domain_rows(envoy, recorder) }),
+            envoy: envoy.map(|envoy| DomainRows { domains: domain_rows(envoy, recorder) }),
             events: recorder.events().map(EventRow::from).collect(),
         }
     }

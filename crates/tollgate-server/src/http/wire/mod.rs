@@ -27,7 +27,7 @@ pub(super) use self::holds::{
     asked_hold,
 };
 pub(super) use self::live::{
-    DomainRow, EventRow, HistoryReply, Latency, LiveDomains, LiveMemory, LiveOverrides, LiveProcess,
+    DomainRow, DomainRows, EventRow, HistoryReply, Latency, LiveMemory, LiveOverrides, LiveProcess,
     LiveReply, LiveStore, LiveTotals, PolicyRow, ReloadEntry, SeriesReply, SeriesRow, ServiceState,
     SourceCounts, WarningRow,
 };

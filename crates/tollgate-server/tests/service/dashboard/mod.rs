@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
+mod domains;
 mod history;
 mod live;
 mod page;

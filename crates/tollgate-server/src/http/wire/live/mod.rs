@@ -84,7 +84,7 @@ pub(in crate::http) struct LiveReply<'a> {
     pub(in crate::http) policies_count: usize,
     /// The domains of envoyproxy/ratelimit; absent if policies decide.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) envoy: Option<LiveDomains<'a>>,
+    pub(in crate::http) envoy: Option<DomainRows<'a>>,
     /// The last 50 events, the latest one first.
     pub(in crate::http) events: Vec<EventRow>,
 }
@@ -92,7 +92,7 @@ pub(in crate::http) struct LiveReply<'a> {
 /// The domains of envoyproxy/ratelimit.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LiveDomains")]
-pub(in crate::http) struct LiveDomains<'a> {
+pub(in crate::http) struct DomainRows<'a> {
     /// In the order of their names: the first 1,000.
     pub(in crate::http) domains: Vec<DomainRow<'a>>,
 }

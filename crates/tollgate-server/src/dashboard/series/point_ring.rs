@@ -1,10 +1,10 @@
 //! The last points of a series, by their numbers.
 
-/// A ring of so many points. Numbers only grow; a new point takes the place of the oldest one.
+/// A ring of so many points. Numbers only grow; a new point replaces the oldest one.
 #[derive(Debug, Clone)]
-pub(super) struct Ring<T>(Box<[T]>);
+pub(super) struct PointRing<T>(Box<[T]>);
 
-impl<T: Copy + Default> Ring<T> {
+impl<T: Copy + Default> PointRing<T> {
     pub(super) fn new(length: usize) -> Self {
         Self(vec![T::default(); length].into())
     }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tollgate::Timestamp;
 
-use super::ring::Ring;
+use super::point_ring::PointRing;
+
+/// The seconds over which answers sum up.
+pub(super) const MINUTE: u64 = 60;
 
 /// How long a point is, and how many are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +25,11 @@ pub(crate) struct Points {
 
 /// Numbers the seconds since the start, and remembers which of them were recorded. The first second has the number 1.
 #[derive(Debug)]
-pub(super) struct Timeline {
+pub(super) struct RecordedTime {
     started: Timestamp,
     last: u64,
-    seconds: Ring<bool>,
-    periods: Ring<bool>,
+    seconds: PointRing<bool>,
+    periods: PointRing<bool>,
 }
 
 impl Tier {
@@ -65,13 +68,13 @@ impl Tier {
     }
 }
 
-impl Timeline {
+impl RecordedTime {
     pub(super) fn new(started: Timestamp) -> Self {
         Self {
             started,
             last: 0,
-            seconds: Ring::new(Tier::Seconds.length()),
-            periods: Ring::new(Tier::Periods.length()),
+            seconds: PointRing::new(Tier::Seconds.length()),
+            periods: PointRing::new(Tier::Periods.length()),
         }
     }
 
@@ -113,7 +116,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the points that end after this second. All of them if it is not one of this timeline.
+    /// Returns the points that end after this second. All of them if it is not one of this process.
     pub(super) fn points(&self, tier: Tier, since: Option<u64>) -> Points {
         let last = tier.number(self.last);
         let oldest = (last + 1).saturating_sub(tier.length() as u64).max(1);
@@ -128,7 +131,7 @@ impl Timeline {
         self.started.as_unix_millis().saturating_add(second.saturating_mul(1_000)).div_euclid(1_000)
     }
 
-    fn ring_mut(&mut self, tier: Tier) -> &mut Ring<bool> {
+    fn ring_mut(&mut self, tier: Tier) -> &mut PointRing<bool> {
         match tier {
             Tier::Seconds => &mut self.seconds,
             Tier::Periods => &mut self.periods,
