@@ -201,7 +201,7 @@ impl Topology {
                     }
                     // One connection has broken, and there is another or may be at once.
                     None if is_unsent && !node.is_away() => node.call(call, deadline).await,
-                    // Why the server is away explains more than that this connection has broken.
+                    // Why the server is down explains more than that this connection has broken.
                     None if is_unsent => return Err(node.why_away().map_or(trouble, Trouble::from)),
                     None => return Err(trouble),
                 },

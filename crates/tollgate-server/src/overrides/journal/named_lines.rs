@@ -32,8 +32,8 @@ impl NamedLines {
     pub(super) fn into_live(self) -> (Vec<u64>, u64) {
         let Self { mut lines, .. } = self;
         lines.sort_unstable_by_key(|line| (line.name, line.offset));
-        let of_one_name = lines.chunk_by(|one, next| one.name == next.name);
-        let last = of_one_name.filter_map(<[NamedLine]>::last).filter(|line| line.length > 0);
+        let by_name = lines.chunk_by(|one, next| one.name == next.name);
+        let last = by_name.filter_map(<[NamedLine]>::last).filter(|line| line.length > 0);
         let mut bytes = 0;
         let mut live: Vec<u64> = last
             .map(|line| {
