@@ -135,8 +135,9 @@ interface AppliedPolicy {
   counts?: string;
   override?: { until?: string | number; id?: string };
   quotas?: InspectedQuota[];
+  charges?: InspectedQuota[];
   in_flight?: { quota?: string; written?: string; limit: number; held?: number; remaining?: number };
-  trials?: { kind: string; quotas?: InspectedQuota[]; answer?: string }[];
+  trials?: { kind: string; charges?: InspectedQuota[] }[];
 }
 
 interface Inspection {
@@ -151,6 +152,7 @@ interface Inspection {
   peek_failed?: string;
   applied: AppliedPolicy[];
   not_applied: { policy: string; reason: string }[];
+  not_applied_count?: number;
   overrides?: unknown[];
 }
 

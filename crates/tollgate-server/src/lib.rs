@@ -50,6 +50,7 @@ pub mod args;
 pub mod cli;
 mod dashboard;
 mod decide;
+mod explain;
 mod grpc;
 mod http;
 mod live;

@@ -51,7 +51,11 @@ const overridden = (over) =>
 
 /** A row of a quota, and what writes the time until it resets. @param {InspectedQuota} quota */
 function quotaRow({ quota, limit, used, held, remaining, reset_after_ms: reset, override }, at) {
-  const number = used ?? held ?? 0;
+  const number = used ?? held;
+  // What could not be read is not shown as room.
+  if (number === undefined) {
+    return { cells: [[quota, overridden(override)], `unknown, of ${count(limit)}`, "–", "–"], tick: () => {} };
+  }
   const bar = meter(number < limit ? "admitted" : "denied", number / limit);
   const ends = el("span");
   const tick = () => write(ends, length(Math.ceil((at + Number(reset) - serverNow()) / 1000) * 1000));
@@ -64,18 +68,16 @@ function quotaRow({ quota, limit, used, held, remaining, reset_after_ms: reset, 
 
 const ROLES = { exempt: "It admits the request without counting.", deny: "It denies the request." };
 
-/** What trials have counted, in words. @param {AppliedPolicy} applied */
+/** What is on trial, in words. @param {AppliedPolicy} applied */
 const tried = ({ trials = [] }) =>
-  trials.flatMap(({ kind, quotas = [], answer }) =>
-    quotas.map(({ quota, used = 0, limit }) => {
-      const words = `${kind}: ${quota}, ${count(used)} of ${count(limit)} used`;
-      return el("p.small.soft", answer ? `${words}, ${answer}` : words);
-    }),
+  trials.flatMap(({ kind, charges = [] }) =>
+    charges.map(({ quota }) => el("p.small.soft", `${kind === "shadow" ? "in shadow mode" : kind}: ${quota}`)),
   );
 
 /** @param {AppliedPolicy} applied */
 function card(applied, found, subject, live, again) {
-  const { policy, mode, role, id, counts, override, quotas = [], in_flight: flight } = applied;
+  const { policy, mode, role, id, counts, override, charges, in_flight: flight } = applied;
+  const quotas = applied.quotas ?? charges ?? [];
   const all = flight ? [...quotas, { ...flight, quota: flight.quota || flight.written || "in flight" }] : quotas;
   const rows = all.map((quota) => quotaRow(quota, stamp(found.at)));
   const tags = [mode !== "enforce" && mode, role !== "limit" && role].filter(Boolean);
@@ -100,6 +102,7 @@ function card(applied, found, subject, live, again) {
 export function inspection(found, subject, live, again) {
   const cards = found.applied.map((applied) => card(applied, found, subject, live, again));
   const others = found.not_applied;
+  const number = found.not_applied_count ?? others.length;
   const reasons =
     others.length > 0 &&
     el(
@@ -109,7 +112,7 @@ export function inspection(found, subject, live, again) {
         el("dd", told(reason)),
       ]),
     );
-  const title = `${count(others.length)} ${others.length === 1 ? "does" : "do"} not apply`;
+  const title = `${count(number)} ${number === 1 ? "does" : "do"} not apply`;
   const node = el(
     "div",
     verdict(found),

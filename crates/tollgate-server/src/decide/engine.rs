@@ -133,6 +133,16 @@ impl DecisionEngine {
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let set = limits.map_or_else(|| self.limiter.live(), |limits| self.limiter.under(limits));
+        self.peek_under(set, attributes, cost).await
+    }
+
+    /// The same under this version of the policies.
+    pub(crate) async fn peek_under(
+        &self,
+        set: Arc<PolicySet>,
+        attributes: &CallerAttributes<'_>,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
         self.peeked(self.limiter.peek_in(set, attributes.as_attributes(), cost).await)
     }
 

@@ -14,7 +14,7 @@ pub(crate) const POLICIES: &str = "policies:
 ";
 
 /// Operations and their requests: the port, the target, and the body or a header. They run in this order.
-const REQUESTS: [(&str, u16, &str, Input); 27] = [
+const REQUESTS: [(&str, u16, &str, Input); 28] = [
     (
         "GET /forward-auth",
         8080,
@@ -39,6 +39,7 @@ const REQUESTS: [(&str, u16, &str, Input); 27] = [
         ),
     ),
     ("POST /v1/peek", 8080, "/v1/peek", Input::Body(r#"{"attributes": {"user": "alice"}}"#)),
+    ("POST /v1/inspect", 8090, "/v1/inspect", Input::Body(r#"{"attributes": {"user": "alice"}}"#)),
     (
         "POST /v1/reserve",
         8080,

@@ -36,6 +36,7 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/v1/overrides",
         "/v1/overrides/get",
         "/v1/overrides/delete",
+        "/v1/inspect",
         "/v1/live",
         "/v1/live/series",
         "/v1/policies",

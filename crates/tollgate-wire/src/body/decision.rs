@@ -94,7 +94,7 @@ enum GroundBody {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Quota"))]
-struct QuotaBody<'a> {
+pub struct QuotaBody<'a> {
     /// Its policy.
     policy: &'a str,
     /// The quota or limit in flight in its written form.
@@ -145,18 +145,26 @@ pub enum Algorithm {
 /// Why a request is denied: the quota is used up, the cost is above the limit or, during an outage of the store, above
 /// this process's share of it, too many units are in flight, a policy denies everything it matches, an override denies
 /// the request, the request has no key, or no policy matches it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "without policies, quotas deny"))]
-enum DenialReason {
+#[non_exhaustive]
+pub enum DenialReason {
+    #[expect(missing_docs, reason = "the schema would list them one by one")]
     QuotaExceeded,
+    #[expect(missing_docs, reason = "as above")]
     CostExceedsLimit,
+    #[expect(missing_docs, reason = "as above")]
     CostExceedsShare,
+    #[expect(missing_docs, reason = "as above")]
     InFlightExceeded,
+    #[expect(missing_docs, reason = "as above")]
     Denied,
+    #[expect(missing_docs, reason = "as above")]
     DeniedByOverride,
+    #[expect(missing_docs, reason = "as above")]
     MissingKey,
+    #[expect(missing_docs, reason = "as above")]
     Unmatched,
 }
 
@@ -187,16 +195,14 @@ impl<'a> DecisionBody<'a> {
     #[must_use]
     pub fn of_policies(decision: &'a PolicyDecision) -> Self {
         let standing = decision.quota().map(|deciding| (deciding.quota, deciding.state));
-        let (ground, reason) = match decision.ground() {
-            Ground::Unlimited => (Some(GroundBody::Unlimited), None),
-            Ground::Exempt(_) => (Some(GroundBody::Exempt), None),
-            Ground::Denied(_) => (Some(GroundBody::Denied), Some(DenialReason::Denied)),
-            Ground::DeniedByOverride { .. } => {
-                (Some(GroundBody::DeniedByOverride), Some(DenialReason::DeniedByOverride))
-            }
-            Ground::MissingKey { .. } => (Some(GroundBody::MissingKey), Some(DenialReason::MissingKey)),
-            Ground::Unmatched => (Some(GroundBody::Unmatched), Some(DenialReason::Unmatched)),
-            _ => (None, None),
+        let ground = match decision.ground() {
+            Ground::Unlimited => Some(GroundBody::Unlimited),
+            Ground::Exempt(_) => Some(GroundBody::Exempt),
+            Ground::Denied(_) => Some(GroundBody::Denied),
+            Ground::DeniedByOverride { .. } => Some(GroundBody::DeniedByOverride),
+            Ground::MissingKey { .. } => Some(GroundBody::MissingKey),
+            Ground::Unmatched => Some(GroundBody::Unmatched),
+            _ => None,
         };
         let policy = decision.policy().map(Policy::name);
         let body = Self::new(decision.is_allowed(), policy, standing, AppliedQuotas::ByPolicies(decision));
@@ -216,12 +222,11 @@ impl<'a> DecisionBody<'a> {
                 held: Some(state.live()),
                 remaining: Some(state.remaining().into()),
                 source: Some(decision.source().into()),
-                reason: state.reason().map(Into::into),
                 ..body
             },
             None => body,
         };
-        Self { ground, reason: reason.or(body.reason), ..body }
+        Self { ground, reason: DenialReason::of_policies(decision), ..body }
     }
 
     fn new(
@@ -276,8 +281,10 @@ impl<'a> QuotaBody<'a> {
         }
     }
 
+    /// Where a quota stands.
     #[cfg(feature = "policy")]
-    fn of_policy(standing: QuotaStanding<'a>) -> Self {
+    #[must_use]
+    pub fn of_policy(standing: QuotaStanding<'a>) -> Self {
         let QuotaStanding { policy, quota, by_override, state, .. } = standing;
         Self { by_override: by_override.map(Into::into), ..Self::new(policy.name(), quota, state) }
     }
@@ -330,6 +337,22 @@ impl Serialize for AppliedQuotas<'_> {
                 let quotas = decision.quotas().map(QuotaBody::of_policy);
                 serializer.collect_seq(quotas.chain(decision.in_flight().map(QuotaBody::in_flight)))
             }
+        }
+    }
+}
+
+#[cfg(feature = "policy")]
+impl DenialReason {
+    /// Returns why policies deny the request; `None` if they allow it.
+    #[must_use]
+    pub fn of_policies(decision: &PolicyDecision) -> Option<Self> {
+        match decision.ground() {
+            Ground::Unlimited | Ground::Exempt(_) => None,
+            Ground::Denied(_) => Some(Self::Denied),
+            Ground::DeniedByOverride { .. } => Some(Self::DeniedByOverride),
+            Ground::MissingKey { .. } => Some(Self::MissingKey),
+            Ground::Unmatched => Some(Self::Unmatched),
+            _ => decision.reason().map(Into::into),
         }
     }
 }

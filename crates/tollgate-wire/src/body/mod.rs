@@ -20,7 +20,7 @@ use tollgate::{PolicyInFlight, PolicyQuota, QuotaKind, Source};
 
 #[cfg(feature = "policy")]
 pub use self::applied_override::AppliedOverrideBody;
-pub use self::decision::{Algorithm, DecisionBody, mark};
+pub use self::decision::{Algorithm, DecisionBody, DenialReason, QuotaBody, mark};
 pub use self::denial::DenialBody;
 pub use self::problem::DenialProblem;
 pub use self::time_text::TimeText;

@@ -1,20 +1,16 @@
 //! `tollgate explain`: shows the effect of a policy file on one request, with reasons.
 //!
-//! The policies themselves decide, in the code that every request runs through; this module only puts the outcome into
-//! words. It asks no store for counters, so it does not know the usage. The overrides of a service are read only if the
-//! arguments say where they are.
+//! The overrides of a service are read only if the arguments say where they are.
 
 mod overrides;
 mod readable;
-mod report;
-mod request;
 
 use thiserror::Error;
 use tollgate::{Clock, StoreError, SystemClock};
-use tollgate_policy::{Config, ConfigError};
+use tollgate_policy::{Config, ConfigError, Refusal};
 
-use self::report::ExplainReport;
 use crate::args::ExplainArgs;
+use crate::explain::{ExplainReport, ExplainedRequest};
 use crate::overrides::JournalError;
 use crate::request::attributes;
 use crate::store::StoreSetupError;
@@ -49,8 +45,17 @@ pub async fn run(args: &ExplainArgs) -> Result<String, ExplainError> {
     let at = args.at.unwrap_or_else(now);
     let attributes = attributes::of_arguments(&args.attributes);
     let overrides = overrides.as_ref().map(|overrides| &overrides.set);
-    let report =
-        ExplainReport::new(&config, &attributes, args.max_attribute_bytes.get(), args.cost, at, overrides);
+    let request = ExplainedRequest {
+        policies: config.policies(),
+        attributes: &attributes,
+        cost: args.cost,
+        at,
+        overrides,
+    };
+    let refusal = Refusal::of_long_value(&attributes, args.max_attribute_bytes.get());
+    let report = ExplainReport::new(&request, refusal, |at| {
+        Some(config.file_of(at)).filter(|_| config.files().len() > 1)
+    });
     Ok(if args.json {
         // This cannot fail: all keys are texts.
         serde_json::to_string(&report).unwrap_or_default() + "\n"

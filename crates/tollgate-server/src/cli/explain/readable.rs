@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use tollgate::{CalendarUnit, WindowLength};
 use tollgate_policy::Printable;
 
-use super::report::{
+use crate::explain::{
     ChargeReport, ExplainReport, InFlightReport, OverrideReport, OverridesReport, PathReport, PolicyReport,
     QuotasFrom, WindowReport,
 };

@@ -1,6 +1,7 @@
 //! The operations of the live page, each in a file of its own: its files, and its data.
 
 mod history;
+mod inspect;
 mod live;
 mod page;
 mod series;
@@ -11,7 +12,7 @@ use http::StatusCode;
 pub(super) use self::page::FOLDER as PAGE_FOLDER;
 use super::Edge;
 use super::operation::{Handler, InputPlace, Operation, OperationRow, RequestHeader, Success, later};
-use super::wire::{HistoryReply, LiveReply, SeriesReply, of};
+use super::wire::{HistoryReply, InspectReply, InspectRequest, LiveReply, SeriesReply, of};
 use crate::access::scope::Scope;
 
 const OF_A_VIEWER: &[RequestHeader] = &[RequestHeader {
@@ -49,6 +50,14 @@ pub(super) fn rows() -> Vec<OperationRow> {
             .summary("Figures of policies over time")
             .success(Success::Json(of::<SeriesReply<'_>>(), "The points"))
             .handled_by(later!(live_series)),
+        Operation::post("inspect", "/v1/inspect", Scope::Read, of::<InspectRequest<'_>>())
+            .reads()
+            .summary("What policies make of a request, with reasons, and what is used. Nothing is charged")
+            .success(Success::Json(
+                of::<InspectReply<'_>>(),
+                "Also if a policy refuses the request (`outcome`) or the counters could not be read (`peek_failed`)",
+            ))
+            .handled_by(later!(inspect)),
         Operation::get("policyHistory", "/v1/policies/history", Some(Scope::Read))
             .summary("The last reloads, and probable mistakes in the live limits")
             .success(Success::Json(of::<HistoryReply>(), "The latest reload first"))

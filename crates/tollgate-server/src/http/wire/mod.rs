@@ -7,6 +7,7 @@ mod counts;
 mod decision;
 mod health;
 mod holds;
+mod inspection;
 mod live;
 mod overrides;
 mod requests;
@@ -25,6 +26,9 @@ pub(super) use self::holds::{
     ReserveBatchReply, ReserveBatchRequest, ReserveEntry, ReserveEntryRequest, ReserveReply, ReserveRequest,
     SettleBatchReply, SettleBatchRequest, SettleEntry, SettleEntryRequest, SettleReply, SettleRequest,
     asked_hold,
+};
+pub(super) use self::inspection::{
+    AppliedPolicy, InspectReply, InspectRequest, InspectedSource, InspectedVerdict, UnappliedPolicy,
 };
 pub(super) use self::live::{
     DomainRow, DomainRows, EventRow, HistoryReply, Latency, LiveMemory, LiveOverrides, LiveProcess,

@@ -148,7 +148,7 @@ const fn forwarded(method: &'static str) -> Operation {
     Operation { headers: FORWARD, ..asked }
 }
 
-const OPERATIONS: [Operation; 50] = {
+const OPERATIONS: [Operation; 51] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -189,6 +189,7 @@ const OPERATIONS: [Operation; 50] = {
         operation("HEAD", "/v1/policies", "", ADMIN, READ, Nothing),
         operation("GET", "/v1/policies/schema", "", ADMIN, READ, Nothing),
         operation("HEAD", "/v1/policies/schema", "", ADMIN, READ, Nothing),
+        operation("POST", "/v1/inspect", ALICE, ADMIN, READ, Search),
         operation("GET", "/v1/policies/history", "", ADMIN, READ, All),
         operation("HEAD", "/v1/policies/history", "", ADMIN, READ, All),
         operation("GET", "/v1/live", "", ADMIN, READ, All),

@@ -4,6 +4,7 @@
 
 mod domains;
 mod history;
+mod inspect;
 mod live;
 mod page;
 mod public_url;

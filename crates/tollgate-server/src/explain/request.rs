@@ -2,8 +2,8 @@
 
 use tollgate::{Anchor, Charge, CountDenied, QuotaKind, Timestamp};
 use tollgate_policy::{
-    Attributes, Condition, Conditions, Config, MatchedPolicies, Mode, NoKey, Outcome, OverrideSet, Policies,
-    Policy, PolicyKind, Refusal, SentReading, Test, Texts, TrialKind, Value, View,
+    Attributes, Condition, Conditions, MatchedPolicies, Mode, NoKey, Outcome, OverrideSet, Policies, Policy,
+    PolicyKind, Position, Refusal, SentReading, Test, Texts, TrialKind, Value, View,
 };
 
 use super::report::{
@@ -11,31 +11,35 @@ use super::report::{
     QuotasFrom, TrialReport, WindowReport,
 };
 
+/// A request, and what it is explained under.
+pub(crate) struct ExplainedRequest<'a, 'b> {
+    pub(crate) policies: &'a Policies,
+    pub(crate) attributes: &'a Attributes<'b>,
+    pub(crate) cost: u32,
+    pub(crate) at: Timestamp,
+    /// `None` if they are not known.
+    pub(crate) overrides: Option<&'a OverrideSet>,
+}
+
 impl<'a> ExplainReport<'a> {
-    pub(super) fn new(
-        config: &'a Config,
-        attributes: &'a Attributes<'_>,
-        max_attribute_bytes: usize,
-        cost: u32,
-        at: Timestamp,
-        overrides: Option<&'a OverrideSet>,
+    /// Creates the report on a request. If something else has refused it already, the policies are not asked.
+    pub(crate) fn new(
+        request: &ExplainedRequest<'a, '_>,
+        refusal: Option<Refusal>,
+        file_of: impl Fn(Position) -> Option<&'a str>,
     ) -> Self {
-        let policies = config.policies();
-        let outcome = match Refusal::of_long_value(attributes, max_attribute_bytes) {
-            Some(refusal) => Err(refusal),
-            None => match overrides {
-                Some(overrides) => policies.charges_under(overrides, Some(at), attributes, cost),
-                None => policies.charges(attributes, cost),
-            },
+        let ExplainedRequest { policies, attributes, cost, at, overrides } = *request;
+        let outcome = match (refusal, overrides) {
+            (Some(refusal), _) => Err(refusal),
+            (None, Some(overrides)) => policies.charges_under(overrides, Some(at), attributes, cost),
+            (None, None) => policies.charges(attributes, cost),
         };
         let request = Request { policies, attributes, cost, at, overrides, outcome };
         let mut policies: Vec<&Policy> = policies.as_slice().iter().collect();
         policies.sort_by_key(|policy| policy.at());
-        let file =
-            |policy: &Policy| policy.at().filter(|_| config.files().len() > 1).map(|at| config.file_of(at));
         let policies = policies
             .into_iter()
-            .map(|policy| PolicyReport { file: file(policy), ..request.of(policy) })
+            .map(|policy| PolicyReport { file: policy.at().and_then(&file_of), ..request.of(policy) })
             .collect();
         let (outcome, message) = request.summary();
         let reason = request.never_passing().map(|_| "cost_exceeds_limit");
