@@ -13,7 +13,7 @@ pub struct DashboardArgs {
     #[arg(long, value_name = "ON_OR_OFF", env = "TOLLGATE_DASHBOARD", default_value = "on")]
     pub dashboard: DashboardChoice,
 
-    /// URL under which operators reach the admin listener, such as https://ops.example/tollgate. Log lines about denials
+    /// URL under which operators reach the admin listener, such as `https://ops.example/tollgate`. Log lines about denials
     /// and outages then have a link to the view of the live page that shows more [default: none, so they have no links]
     #[arg(long, value_name = "URL", env = "TOLLGATE_PUBLIC_URL")]
     pub public_url: Option<PublicUrl>,
