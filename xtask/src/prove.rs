@@ -208,6 +208,15 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
+    /// Count random and adversarial streams of keys in bounded memory, and compare each count with an exact ledger
+    Talkers {
+        /// Streams
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+        streams: u64,
+        /// Seed of the first stream, as a violation names it; the following streams have the following seeds
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Replace one version of the service by another behind nginx, on one store, while clients charge
     Upgrade {
         /// The commit of the older version
@@ -254,6 +263,7 @@ pub(crate) fn brief(name: &str) -> &'static [&'static str] {
         "reloads" => &["--reloads", "1000"],
         "sim" => &["--schedules", "20000"],
         "simulate" => &["--cases", "500"],
+        "talkers" => &["--streams", "1000"],
         _ => &[],
     }
 }
@@ -304,6 +314,7 @@ impl Proof {
                 planted::SIMULATE.run()
             }
             Self::Simulate { cases, logs, seed, planted: false } => simulate(cases, logs, seed),
+            Self::Talkers { streams, seed } => talkers(streams, seed),
             Self::Upgrade { from } => upgrade::prove(&from),
             Self::Xds { seed } => xds(seed),
         }
@@ -556,6 +567,14 @@ fn simulate(cases: u32, logs: u32, seed: u64) -> Result<()> {
         .arguments(["--ignored", "--exact", "linear::prove_linear", "--nocapture"])
         .run()?;
     truth_tests()?.arguments(["--", "--ignored", "--exact", "prove", "--nocapture"]).run()
+}
+
+fn talkers(streams: u64, seed: u64) -> Result<()> {
+    command("cargo test --locked --profile models --package tollgate-server --lib")
+        .environment("TOLLGATE_STREAMS", streams.to_string())
+        .environment("TOLLGATE_SEED", seed.to_string())
+        .arguments(["--", "--ignored", "--exact", "dashboard::talkers::summary::tests::prove", "--nocapture"])
+        .run()
 }
 
 fn http(examples: u32) -> Result<()> {

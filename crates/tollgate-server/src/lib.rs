@@ -67,6 +67,7 @@ mod tls;
 mod xds;
 
 pub use self::access::scope::Scope;
+pub use self::dashboard::talkers::TalkersSecretError;
 pub use self::decide::hold_seal::HoldSecretError;
 pub use self::observe::logs;
 pub use self::overrides::{JournalDamage, JournalError, StateFolderError};

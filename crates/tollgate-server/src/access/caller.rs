@@ -16,6 +16,8 @@ pub(crate) struct Caller {
     series: Option<Arc<CountedSeries>>,
     /// Its name, if it is a principal whose changes have an author.
     principal: Option<Arc<str>>,
+    /// Whether it has the scope `keys`.
+    sees_keys: bool,
 }
 
 /// The attributes of a request, and the policies that its caller may use. The engine accepts nothing else, so that no
@@ -39,6 +41,16 @@ impl Caller {
     /// Adds its name.
     pub(crate) fn named(self, principal: Arc<str>) -> Self {
         Self { principal: Some(principal), ..self }
+    }
+
+    /// Adds whether it may see keys of others.
+    pub(crate) fn seeing_keys(self, sees_keys: bool) -> Self {
+        Self { sees_keys, ..self }
+    }
+
+    /// Returns whether it may see keys of others. Only a principal can.
+    pub(crate) const fn sees_keys(&self) -> bool {
+        self.sees_keys
     }
 
     /// Returns its name, if it acts under a scope that [needs a principal](crate::access::scope::Scope::needs_principal).

@@ -21,11 +21,13 @@ pub enum Scope {
     Policies,
     /// Reads and changes overrides. Only principals can have it.
     Overrides,
+    /// Sees the keys of talkers, where an answer has them. Only principals can have it.
+    Keys,
 }
 
 /// A set of scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Scopes(u8);
+pub(crate) struct Scopes(u16);
 
 impl Scopes {
     pub(crate) const fn of<const N: usize>(scopes: [Scope; N]) -> Self {
@@ -55,7 +57,7 @@ impl FromIterator<Scope> for Scopes {
 }
 
 impl Scope {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Check,
         Self::Peek,
         Self::Count,
@@ -64,6 +66,7 @@ impl Scope {
         Self::Metrics,
         Self::Policies,
         Self::Overrides,
+        Self::Keys,
     ];
 
     /// Returns its name in a file of principals, in flags and in problems.
@@ -78,6 +81,7 @@ impl Scope {
             Self::Metrics => "metrics",
             Self::Policies => "policies",
             Self::Overrides => "overrides",
+            Self::Keys => "keys",
         }
     }
 
@@ -92,6 +96,7 @@ impl Scope {
             Self::Metrics => "Metrics alone",
             Self::Policies => "Reload the policies",
             Self::Overrides => "Read and change overrides",
+            Self::Keys => "See the keys of talkers (with `read`, and only with `serve --talkers plain`)",
         }
     }
 
@@ -107,7 +112,7 @@ impl Scope {
     /// Returns whether only principals can have it, so that nobody has it where callers are not asked who they are. A
     /// change of what a customer may do has an author.
     pub(crate) const fn needs_principal(self) -> bool {
-        matches!(self, Self::Overrides)
+        matches!(self, Self::Overrides | Self::Keys)
     }
 
     /// Returns whether its requests must name an allowed host as well, against pages that bind their own name to the

@@ -39,7 +39,7 @@ use tollgate_policy::Generation;
 
 pub(crate) use self::command_line::IMPORT_FOLDER;
 pub use self::command_line::{CommandLine, OriginalEnvironment};
-pub use self::dashboard::{DashboardArgs, DashboardChoice, PublicUrl};
+pub use self::dashboard::{DashboardArgs, DashboardChoice, PublicUrl, TalkersChoice};
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith, overriding_variable};
 pub use self::grpc::GrpcArgs;

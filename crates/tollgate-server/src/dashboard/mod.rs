@@ -2,11 +2,12 @@
 //!
 //! `page` has the files of the page. They hold no data: the page reads all of it from the operations in
 //! [`http::dashboard`](crate::http). `series` has figures over time, and `viewers` bounds how often they are asked for.
-//! Nothing here is on the way of a check.
+//! `talkers` are the keys that ask most. Only they are on the way of a check, which never waits for them.
 
 pub(crate) mod page;
 pub(crate) mod series;
 mod shared_answer;
+pub(crate) mod talkers;
 mod viewers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,11 +18,11 @@ use tollgate::{Clock, SystemClock, Timestamp};
 use self::page::PageFiles;
 use self::series::{PolicyCounts, ProcessStates, Recorder};
 pub(crate) use self::shared_answer::SharedAnswer;
+use self::talkers::Talkers;
 pub(crate) use self::viewers::Viewers;
 use crate::metrics::{MetricSources, Snapshot};
 use crate::net::drain::Phase;
 use crate::observe::live_warnings::LiveWarnings;
-
 /// The page, and the data that only it needs.
 pub(crate) struct Dashboard {
     pub(crate) page: PageFiles,
@@ -36,6 +37,8 @@ pub(crate) struct Dashboard {
     figures: Arc<MetricSources>,
     phase: Phase,
     recorder: Mutex<Recorder>,
+    /// `None` if none are counted.
+    pub(crate) talkers: Option<Arc<Talkers>>,
 }
 
 impl Dashboard {
@@ -55,7 +58,12 @@ impl Dashboard {
             figures,
             phase,
             recorder: Mutex::new(Recorder::new(SystemClock.now())),
+            talkers: None,
         }
+    }
+
+    pub(crate) fn with_talkers(self, talkers: Option<Arc<Talkers>>) -> Self {
+        Self { talkers, ..self }
     }
 
     /// Returns the figures of metrics as they are now.

@@ -7,6 +7,7 @@ use tollgate_policy::WhenFull;
 
 use crate::metrics::Metrics;
 use crate::observe::public_url::PublicUrl;
+use crate::talkers::Talkers;
 use crate::store::ServedStore;
 
 /// Where and how decisions count, for whatever decides.
@@ -23,4 +24,6 @@ pub(crate) struct CountingParts {
     pub(crate) metrics: Arc<Metrics>,
     /// The live page, to which log lines lead.
     pub(crate) page: Option<PublicUrl>,
+    /// `None` if nobody sees them.
+    pub(crate) talkers: Option<Arc<Talkers>>,
 }

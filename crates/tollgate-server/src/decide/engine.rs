@@ -21,6 +21,7 @@ use crate::metrics::{CheckSource, Metrics, UndroppedCheck};
 use crate::observe::log_gap::{self, LogGap, LogGaps};
 use crate::observe::public_url::PublicUrl;
 use crate::observe::stopwatch::Stopwatch;
+use crate::talkers::Talkers;
 use crate::store::readiness::Readiness;
 use crate::store::{ServedStore, StoreState};
 
@@ -37,6 +38,8 @@ pub(crate) struct DecisionEngine {
     full_logged: LogGap,
     unmatched_logged: LogGap,
     readiness: Readiness,
+    /// `None` if nobody sees them.
+    talkers: Option<Arc<Talkers>>,
 }
 
 /// The policies or limits that decide a check.
@@ -80,7 +83,14 @@ impl DecisionEngine {
             full_logged: LogGap::default(),
             unmatched_logged: LogGap::default(),
             readiness: Readiness::default(),
+            talkers: None,
         }
+    }
+
+    /// Counts who asks most.
+    pub(crate) fn with_talkers(self, talkers: Option<Arc<Talkers>>) -> Self {
+        talkers.iter().for_each(|talkers| talkers.follow(&self.limiter.live()));
+        Self { talkers, ..self }
     }
 
     /// Returns the state of the store, at most a moment old.
@@ -365,6 +375,7 @@ impl DecisionEngine {
         if decision.is_unmatched() {
             self.note_unmatched(decision);
         }
+        self.talkers.iter().for_each(|talkers| talkers.note(decision));
         self.trial_denials.note(decision);
         // Callers name their own limits, and those names are too many for the log.
         if !decision.is_allowed() && !decision.policies().is_of_caller() {

@@ -35,6 +35,7 @@ use self::signals::{Hangup, Signals};
 use crate::access::listener::{Listener, ListenerKind};
 use crate::args::LogFormat;
 use crate::dashboard::Dashboard;
+use crate::dashboard::talkers::Talkers;
 use crate::decide::counting::CountingParts;
 use crate::decide::engine::DecisionEngine;
 use crate::grpc::{self, AddedHeaders, Grpc, RateLimitSettings};
@@ -231,6 +232,9 @@ impl BoundServer {
             metrics: Arc::new(Metrics::new(listeners.iter().map(|listener| listener.name))),
             budget: Budget::new(settings.body_memory),
         };
+        let talkers = settings.dashboard.as_ref().and_then(|dashboard| dashboard.talkers.as_ref());
+        let talkers = talkers.map(Talkers::new).transpose();
+        let talkers = talkers.ok().context("the system has no random numbers")?.map(Arc::new);
         let counting = CountingParts {
             store,
             memory: settings.memory,
@@ -239,6 +243,7 @@ impl BoundServer {
             caller_quotas: settings.asking.caller_quotas,
             metrics: Arc::clone(&resources.metrics),
             page: settings.dashboard.as_ref().and_then(|dashboard| dashboard.public_url.clone()),
+            talkers: talkers.clone(),
         };
         let source = settings.source;
         settings.notes.iter().for_each(|note| info!(source, "{note}"));
@@ -262,7 +267,7 @@ impl BoundServer {
         let scrape = Scrape::new(Arc::clone(&figures));
         let dashboard = settings.dashboard.map(|_| {
             let (phase, warnings) = (resources.phase.clone(), rules.warnings.clone());
-            Arc::new(Dashboard::new(figures, phase, warnings, store_kind))
+            Arc::new(Dashboard::new(figures, phase, warnings, store_kind).with_talkers(talkers))
         });
         if let Some(dashboard) = dashboard.clone() {
             background.add(async move { dashboard.keep_recording().await });

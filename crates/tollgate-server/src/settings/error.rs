@@ -10,6 +10,7 @@ use super::flags::FlagsError;
 use super::import::ImportError;
 use crate::access::address::{ListenAddress, SocketMode, SocketPath};
 use crate::args::{AnswerSystem, Flag, FlagWith, IMPORT_FOLDER};
+use crate::dashboard::talkers::TalkersSecretError;
 use crate::decide::hold_seal::HoldSecretError;
 use crate::observe::with_sources::WithSources;
 use crate::overrides::JournalError;
@@ -57,6 +58,21 @@ pub enum SettingsError {
         Flag("--public-url")
     )]
     NeedlessPublicUrl,
+    /// Keys would be shown to everyone who reaches the admin listener.
+    #[error(
+        "`{}` shows keys to principals with the scope `keys`, and without `--tokens` there are no principals",
+        FlagWith("--talkers", &"plain")
+    )]
+    PlainTalkersForAll,
+    /// Talkers are for the live page, which does not exist.
+    #[error("`--talkers` and `--talkers-secret` are about the live page, which `{}` removes", FlagWith("--dashboard", &"off"))]
+    NeedlessTalkers,
+    /// A secret for ids that do not exist.
+    #[error("`{}` has no effect with `{}`: leave out one of them", Flag("--talkers-secret"), FlagWith("--talkers", &"off"))]
+    NeedlessTalkersSecret,
+    /// The secret of ids cannot be used.
+    #[error("`{}`: {}", Flag("--talkers-secret"), WithSources(.0))]
+    TalkersSecret(TalkersSecretError),
     /// No listener accepts checks.
     #[error("`{}` needs `--grpc`: no listener would accept checks", FlagWith("--listen", &"none"))]
     NoChecks,

@@ -249,7 +249,7 @@ impl Settings {
                 },
             },
             metric_aliases: args.metric_aliases,
-            dashboard: DashboardSettings::new(&args.dashboard)?,
+            dashboard: DashboardSettings::new(&args.dashboard, args.tokens.is_some())?,
             addresses,
             grpc: GrpcSettings::new(&args.grpc_args),
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),

@@ -167,7 +167,7 @@ pub(crate) fn examples() -> BTreeMap<&'static str, String> {
 }
 
 /// Operations whose answers differ each second.
-const LIVE: [(&str, &str, &str); 2] = [
+const LIVE: [(&str, &str, &str); 3] = [
     (
         "GET /v1/live",
         "curl 127.0.0.1:8090/v1/live",
@@ -177,6 +177,11 @@ const LIVE: [(&str, &str, &str); 2] = [
         "GET /v1/live/series",
         "curl '127.0.0.1:8090/v1/live/series?policy=users&since=1232'",
         r#"{"seq":1234,"tier":"1s","step_seconds":1,"start":1233,"times":[1795824028,1795824029],"series":[{"policy":"users","allowed":[5,3],"denied":[0,2],"trial_denied":[0,0],"by_fallback":[0,0]}],"events":[]}"#,
+    ),
+    (
+        "GET /v1/talkers",
+        "curl '127.0.0.1:8090/v1/talkers?policy=users&limit=2'",
+        r#"{"policy":"users","by":"checks","period":"current","names":"hashed","since":"2026-11-28T00:00:00Z","until":"2026-11-28T00:00:30Z","total":292,"counted":290,"skipped":2,"counters":128,"max_error":1,"memory_bytes":9480,"rows":[{"id":"k_3f0a9c1d2e","count":120,"error":0,"share":0.41379310344827586},{"id":"k_81b2f0c39d","count":41,"error":1,"share":0.1413793103448276}]}"#,
     ),
 ];
 

@@ -39,6 +39,7 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/v1/inspect",
         "/v1/live",
         "/v1/live/series",
+        "/v1/talkers",
         "/v1/policies",
         "/v1/policies/history",
         "/v1/policies/reload",
@@ -117,8 +118,9 @@ fn assert_answered(server: &Server, document: &Value) {
                 let reply = connection.head().expect("an answer");
                 let tagged = operation["tags"].as_array().is_some_and(|tags| tags.contains(&json!(listener)));
                 let documented = operation["responses"].get(reply.status.to_string()).is_some();
-                // Of an override, it also means that there is none.
-                let is_ambiguous = !tagged && reply.status == 404 && path.starts_with("/v1/overrides/");
+                // Of an override or a policy, it also means that there is none.
+                let names_one = path.starts_with("/v1/overrides/") || path == "/v1/talkers";
+                let is_ambiguous = !tagged && reply.status == 404 && names_one;
                 assert!(
                     tagged == documented || is_ambiguous,
                     "{method} {path} on {listener}: {}",

@@ -150,6 +150,7 @@ impl Principals {
         Ok(match scope {
             Scope::Count => caller.counting(Arc::clone(series)),
             Scope::Overrides => caller.named(Arc::clone(&principal.name)),
+            Scope::Read => caller.seeing_keys(principal.scopes.has(Scope::Keys)),
             _ => caller,
         })
     }

@@ -105,7 +105,7 @@ impl Edge {
                 let kind = dashboard.store_kind.unwrap_or_default();
                 LiveStore::new(kind, up, status, &process, self.decider.without_store())
             }),
-            talkers: "off",
+            talkers: dashboard.talkers.as_ref().map_or("off", |talkers| talkers.names().name()),
             policies: policies.iter().take(MAX_ROWS).map(|policy| PolicyRow::new(policy, recorder)).collect(),
             policies_count: policies.len(),
             envoy: envoy.map(|envoy| DomainRows { domains: domain_rows(envoy, recorder) }),

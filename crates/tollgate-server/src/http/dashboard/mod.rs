@@ -6,13 +6,16 @@ mod live;
 mod page;
 mod series;
 mod shared_body;
+mod talkers;
 
 use http::StatusCode;
 
 pub(super) use self::page::FOLDER as PAGE_FOLDER;
 use super::Edge;
 use super::operation::{Handler, InputPlace, Operation, OperationRow, RequestHeader, Success, later};
-use super::wire::{HistoryReply, InspectReply, InspectRequest, LiveReply, SeriesReply, of};
+use super::wire::{
+    HistoryReply, InspectReply, InspectRequest, LiveReply, SeriesReply, TalkersReply, of,
+};
 use crate::access::scope::Scope;
 
 const OF_A_VIEWER: &[RequestHeader] = &[RequestHeader {
@@ -62,5 +65,14 @@ pub(super) fn rows() -> Vec<OperationRow> {
             .summary("The last reloads, and probable mistakes in the live limits")
             .success(Success::Json(of::<HistoryReply>(), "The latest reload first"))
             .handled_by(Handler::Now(Edge::policy_history)),
+        Operation::get("talkers", "/v1/talkers", Some(Scope::Read))
+            .asks(InputPlace::Parameters(talkers::PARAMETERS))
+            .summary("The keys that ask most of a policy, or that it denies most often")
+            .success(Success::Json(
+                of::<TalkersReply<'_>>(),
+                "The largest count first. `key` is only there with `--talkers plain`, for callers with the scope `keys`",
+            ))
+            .rejecting(talkers::REJECTIONS)
+            .handled_by(later!(talkers)),
     ]
 }

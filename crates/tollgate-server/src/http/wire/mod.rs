@@ -11,6 +11,7 @@ mod inspection;
 mod live;
 mod overrides;
 mod requests;
+mod talkers;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -44,6 +45,7 @@ pub(super) use self::requests::{
     RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
     expect_caller_quotas,
 };
+pub(super) use self::talkers::{TalkerEntry, TalkersReply};
 
 /// Describes a type of the wire.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;

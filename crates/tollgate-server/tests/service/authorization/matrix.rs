@@ -50,6 +50,7 @@ fn principals() -> (Vec<Principal>, String) {
     known("metrics", &["metrics"], None, &[]);
     known("policies", &["policies"], None, &[]);
     known("overrides", &["overrides"], None, &[]);
+    known("keys", &["keys"], None, &[]);
     known("several", &["check", "change", "read"], None, &[]);
     known("own-policy", ALL_SCOPES, Some("search"), &[]);
     known("other-policy", ALL_SCOPES, Some("login"), &[]);

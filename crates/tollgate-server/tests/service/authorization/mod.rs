@@ -148,7 +148,7 @@ const fn forwarded(method: &'static str) -> Operation {
     Operation { headers: FORWARD, ..asked }
 }
 
-const OPERATIONS: [Operation; 51] = {
+const OPERATIONS: [Operation; 53] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -196,6 +196,8 @@ const OPERATIONS: [Operation; 51] = {
         operation("HEAD", "/v1/live", "", ADMIN, READ, All),
         operation("GET", "/v1/live/series", "", ADMIN, READ, All),
         operation("HEAD", "/v1/live/series", "", ADMIN, READ, All),
+        operation("GET", "/v1/talkers?policy=search", "", ADMIN, READ, Search),
+        operation("HEAD", "/v1/talkers?policy=search", "", ADMIN, READ, Search),
         // The files of the live page hold no data.
         operation("GET", "/ui/", "", ADMIN, &[], Nothing),
         operation("HEAD", "/ui/", "", ADMIN, &[], Nothing),
@@ -229,7 +231,8 @@ struct Principal {
     policy: Option<&'static str>,
 }
 
-const ALL_SCOPES: &[&str] = &["check", "peek", "count", "change", "read", "metrics", "policies", "overrides"];
+const ALL_SCOPES: &[&str] =
+    &["check", "peek", "count", "change", "read", "metrics", "policies", "overrides", "keys"];
 
 /// Returns the status of a cell, and of the request in a batch.
 fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u16, u16) {

@@ -8,6 +8,7 @@ mod inspect;
 mod live;
 mod page;
 mod public_url;
+mod talkers;
 
 use std::net::SocketAddr;
 

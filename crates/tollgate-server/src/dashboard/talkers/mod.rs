@@ -1,0 +1,181 @@
+//! Talkers: the keys that ask most, of each policy, for the live page.
+//!
+//! A check leads to at most one lock that is free, and never waits ([`Talkers::note`]). `summary` counts in bounded
+//! memory, with a bound for every count; `period` has five minutes of it, and `subject` the periods of one policy.
+//! Keys stay in this process: others see ids, which are keyed hashes (`id`). Only a principal with the scope `keys` may
+//! see keys, and only with `--talkers plain`.
+
+mod id;
+mod kept_key;
+mod memory;
+mod period;
+mod secret_file;
+mod subject;
+mod summary;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tollgate::{Clock, SystemClock, Timestamp};
+use tollgate_policy::{Identity, PolicyDecision, PolicySet};
+
+pub(crate) use self::id::TalkerSecret;
+use self::memory::Memory;
+pub(crate) use self::period::{PeriodChoice, TalkersBy};
+pub use self::secret_file::TalkersSecretError;
+use self::subject::SubjectTalkers;
+pub(crate) use self::subject::{TalkerRow, TalkersReport};
+
+/// How talkers are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TalkerNames {
+    /// By their ids alone.
+    Hashed,
+    /// For principals with the scope `keys`, by their keys as well.
+    Plain,
+}
+
+/// The settings of talkers.
+#[derive(Debug, Clone)]
+pub(crate) struct TalkersSettings {
+    pub(crate) names: TalkerNames,
+    /// `None` for one that only this process has.
+    pub(crate) secret: Option<TalkerSecret>,
+}
+
+/// The talkers of all policies.
+#[derive(Debug)]
+pub(crate) struct Talkers {
+    names: TalkerNames,
+    secret: TalkerSecret,
+    memory: Arc<Memory>,
+    live: ArcSwap<PolicyTalkers>,
+    /// Whoever has it makes the next version.
+    following: Mutex<()>,
+}
+
+/// The talkers of each policy of one version.
+#[derive(Debug, Default)]
+struct PolicyTalkers {
+    version: u64,
+    /// In the order of the policies.
+    policies: Box<[NamedTalkers]>,
+    places: HashMap<Box<str>, usize>,
+}
+
+/// The talkers of a policy, and what their keys mean.
+#[derive(Debug, Clone)]
+struct NamedTalkers {
+    identity: Identity,
+    talkers: Arc<SubjectTalkers>,
+}
+
+impl TalkerNames {
+    /// Returns its name in answers.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Hashed => "hashed",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+impl Talkers {
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub(crate) fn new(settings: &TalkersSettings) -> Result<Self, ring::error::Unspecified> {
+        let secret = match &settings.secret {
+            Some(secret) => secret.clone(),
+            None => {
+                let mut random = [0; 32];
+                SystemRandom::new().fill(&mut random)?;
+                TalkerSecret::new(&random)
+            }
+        };
+        let (memory, live, following) = Default::default();
+        Ok(Self { names: settings.names, secret, memory, live, following })
+    }
+
+    pub(crate) const fn names(&self) -> TalkerNames {
+        self.names
+    }
+
+    /// Counts the keys of a decision, but not those of limits that the caller has brought.
+    pub(crate) fn note(&self, decision: &PolicyDecision) {
+        self.note_at(SystemClock.coarse_now(), decision);
+    }
+
+    fn note_at(&self, now: Timestamp, decision: &PolicyDecision) {
+        let set = decision.policies();
+        if set.is_of_caller() {
+            return;
+        }
+        let version = set.version();
+        let mut live = self.live.load();
+        if live.version < version {
+            drop(live);
+            self.follow(set);
+            live = self.live.load();
+        }
+        for charged in decision.charged_keys() {
+            let place = match live.version == version {
+                true => Some(charged.place),
+                // A policy of another version, a moment ago. By name, and if it has the same key.
+                false => live.places.get(charged.policy.name()).copied(),
+            };
+            let Some(named) = place.and_then(|place| live.policies.get(place)) else { continue };
+            if live.version == version || named.identity == *charged.policy.identity() {
+                named.talkers.note(now, charged.key, charged.denies);
+            }
+        }
+    }
+
+    /// Makes room for the policies of a new version. A policy that keeps its name and its key keeps its talkers. If
+    /// another thread is at it, this does nothing.
+    pub(crate) fn follow(&self, set: &PolicySet) {
+        let Ok(_following) = self.following.try_lock() else { return };
+        let before = self.live.load();
+        if before.version >= set.version() {
+            return;
+        }
+        let policies = set.policies().as_slice();
+        let talkers = policies.iter().map(|policy| {
+            let kept = before.of(policy.name()).filter(|kept| kept.identity == *policy.identity());
+            kept.cloned().unwrap_or_else(|| NamedTalkers {
+                identity: policy.identity().clone(),
+                talkers: Arc::new(SubjectTalkers::new(policy.name(), &self.secret, &self.memory)),
+            })
+        });
+        self.live.store(Arc::new(PolicyTalkers {
+            version: set.version(),
+            policies: talkers.collect(),
+            places: policies.iter().map(|policy| policy.name().into()).zip(0..).collect(),
+        }));
+    }
+
+    /// Returns the talkers of a policy, so many at most; `None` if there is no such policy.
+    pub(crate) fn of_policy(
+        &self,
+        policy: &str,
+        by: TalkersBy,
+        period: PeriodChoice,
+        limit: usize,
+    ) -> Option<(TalkersReport, Identity)> {
+        let live = self.live.load();
+        let NamedTalkers { identity, talkers } = live.of(policy)?;
+        Some((talkers.report(SystemClock.coarse_now(), by, period, limit), identity.clone()))
+    }
+}
+
+impl PolicyTalkers {
+    fn of(&self, policy: &str) -> Option<&NamedTalkers> {
+        self.places.get(policy).and_then(|place| self.policies.get(*place))
+    }
+}
+
+#[cfg(test)]
+#[path = "talkers_tests.rs"]
+mod tests;

@@ -1,0 +1,205 @@
+//! Talkers of policies, as decisions count them.
+
+use tollgate::{ManualClock, MemoryStore};
+use tollgate_policy::{Attributes, Config, Policies, PolicyLimiter};
+
+use super::*;
+
+const START: i64 = 1_700_000_100_000;
+
+fn policies(text: &str) -> Policies {
+    Config::parse("a.yaml", text).unwrap().into_policies()
+}
+
+fn limiter(text: &str) -> PolicyLimiter<MemoryStore<ManualClock>> {
+    let clock = ManualClock::at(Timestamp::from_unix_millis(START));
+    PolicyLimiter::new(MemoryStore::builder().clock(clock).build(), policies(text), "a.yaml")
+}
+
+fn talkers() -> Talkers {
+    let secret = Some(TalkerSecret::new(&[7; 32]));
+    Talkers::new(&TalkersSettings { names: TalkerNames::Plain, secret }).unwrap()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_unix_millis(START + seconds * 1_000)
+}
+
+async fn decide(limiter: &PolicyLimiter<MemoryStore<ManualClock>>, pairs: &[(&str, &str)]) -> PolicyDecision {
+    let attributes: Attributes<'_> = pairs.iter().copied().collect();
+    limiter.check(&attributes, 1).await.unwrap()
+}
+
+/// The rows of a policy: their keys and counts.
+fn rows(
+    talkers: &Talkers,
+    policy: &str,
+    by: TalkersBy,
+    period: PeriodChoice,
+    now: i64,
+) -> Vec<(String, u64)> {
+    let live = talkers.live.load();
+    let named = live.of(policy).unwrap();
+    let report = named.talkers.report(at(now), by, period, 100);
+    let text = |row: &TalkerRow| (named.identity.describe_key(&row.key.0).unwrap(), row.count);
+    report.rows.iter().map(text).collect()
+}
+
+fn row(key: &str, count: u64) -> (String, u64) {
+    (key.to_owned(), count)
+}
+
+const TWO: &str = "policies:
+  - { name: search, key: [user], quotas: [2/1d] }
+  - { name: all, key: [ip], quotas: [1000/1d] }
+  - { name: staff, exempt: true, match: { user: root } }
+  - { name: trial, mode: shadow, key: [user], quotas: [1/1d] }";
+
+#[tokio::test]
+async fn each_policy_that_counts_a_request_has_its_key_and_the_one_that_denies_its_denial() {
+    use PeriodChoice::Current;
+    let (limiter, talkers) = (limiter(TWO), talkers());
+    for (user, times) in [("alice", 5), ("bob", 1), ("root", 9)] {
+        for _ in 0..times {
+            talkers.note_at(at(0), &decide(&limiter, &[("user", user), ("ip", "192.0.2.7")]).await);
+        }
+    }
+    let of = |policy, by| rows(&talkers, policy, by, Current, 0);
+    assert_eq!(of("search", TalkersBy::Checks), [row("user=alice", 5), row("user=bob", 1)]);
+    assert_eq!(of("search", TalkersBy::Denials), [row("user=alice", 3)]);
+    assert_eq!(of("all", TalkersBy::Checks), [row("ip=192.0.2.7/32", 6)]);
+    assert_eq!(of("all", TalkersBy::Denials), []);
+    for policy in ["staff", "trial"] {
+        assert_eq!(of(policy, TalkersBy::Checks), [], "{policy}");
+    }
+    assert!(talkers.of_policy("unknown", TalkersBy::Checks, Current, 5).is_none());
+}
+
+#[tokio::test]
+async fn a_period_has_five_minutes_and_the_one_before_stays_for_five_more() {
+    use PeriodChoice::{Current, Last};
+    let (limiter, talkers) = (limiter(TWO), talkers());
+    let note = async |now, user| {
+        talkers.note_at(at(now), &decide(&limiter, &[("user", user), ("ip", "192.0.2.7")]).await);
+    };
+    let of = |period, now| rows(&talkers, "search", TalkersBy::Checks, period, now);
+    // 1,700,000,100 is a multiple of 300.
+    note(0, "alice").await;
+    note(299, "alice").await;
+    assert_eq!((of(Current, 299), of(Last, 299)), (vec![row("user=alice", 2)], vec![]));
+    note(300, "bob").await;
+    assert_eq!((of(Current, 300), of(Last, 300)), (vec![row("user=bob", 1)], vec![row("user=alice", 2)]));
+    note(601, "carol").await;
+    assert_eq!((of(Current, 601), of(Last, 601)), (vec![row("user=carol", 1)], vec![row("user=bob", 1)]));
+    // Nobody asks for a while.
+    assert_eq!((of(Current, 1_500), of(Last, 1_500)), (vec![], vec![]));
+    note(1_501, "alice").await;
+    let live = talkers.live.load();
+    let report = live.of("search").unwrap().talkers.report(at(1_510), TalkersBy::Checks, Current, 5);
+    assert_eq!((report.since, report.until), (at(1_500), at(1_510)));
+    let report = live.of("search").unwrap().talkers.report(at(1_510), TalkersBy::Checks, Last, 5);
+    assert_eq!((report.since, report.until, report.total), (at(1_200), at(1_500), 0));
+}
+
+/// A page that reads the rows must not delay a check.
+#[tokio::test]
+async fn a_request_that_finds_talkers_locked_is_only_noted_as_skipped() {
+    let (limiter, talkers) = (limiter(TWO), talkers());
+    let attributes = [("user", "alice"), ("ip", "192.0.2.7")];
+    let mut decisions = Vec::new();
+    for _ in 0..5 {
+        decisions.push(decide(&limiter, &attributes).await);
+    }
+    talkers.note_at(at(0), &decisions[0]);
+    let live = talkers.live.load();
+    let search = &live.of("search").unwrap().talkers;
+    search.locked_while(|| decisions.iter().for_each(|decision| talkers.note_at(at(0), decision)));
+    let report = |now, by, period| {
+        let report = search.report(at(now), by, period, 5);
+        (report.total, report.counted, report.skipped)
+    };
+    assert_eq!(report(0, TalkersBy::Checks, PeriodChoice::Current), (6, 1, 5));
+    assert_eq!(report(0, TalkersBy::Denials, PeriodChoice::Current), (3, 0, 3));
+    assert_eq!(report(300, TalkersBy::Checks, PeriodChoice::Current), (0, 0, 0));
+    assert_eq!(report(300, TalkersBy::Checks, PeriodChoice::Last), (6, 1, 5));
+}
+
+#[tokio::test]
+async fn a_policy_that_stays_keeps_its_talkers_unless_its_key_has_changed() {
+    use PeriodChoice::Current;
+    let (limiter, talkers) = (limiter(TWO), talkers());
+    let attributes = [("user", "alice"), ("ip", "192.0.2.7")];
+    let early = decide(&limiter, &attributes).await;
+    talkers.note_at(at(0), &early);
+    let changed = "policies:
+      - { name: new, key: [ip], quotas: [9/1d] }
+      - { name: all, key: [user], quotas: [1000/1d] }
+      - { name: search, key: [user], quotas: [7/1h] }";
+    let _ = limiter.replace(policies(changed), "a.yaml");
+    talkers.note_at(at(1), &decide(&limiter, &attributes).await);
+    // It was decided before the change, and is noted after it.
+    talkers.note_at(at(1), &early);
+    let of = |policy| rows(&talkers, policy, TalkersBy::Checks, Current, 1);
+    assert_eq!(of("search"), [row("user=alice", 3)]);
+    assert_eq!(of("all"), [row("user=alice", 1)]);
+    assert_eq!(of("new"), [row("ip=192.0.2.7/32", 1)]);
+}
+
+#[tokio::test]
+async fn limits_that_a_caller_brings_have_no_talkers() {
+    let (limiter, talkers) = (limiter(TWO), talkers());
+    let limits = policies("policies: [{ name: search, key: [user], quotas: [5/1m] }]");
+    let [limits] = limits.as_slice() else { panic!("one policy") };
+    let attributes: Attributes<'_> = [("user", "alice")].into_iter().collect();
+    let set = limiter.under(limits.clone());
+    talkers.note_at(at(0), &limiter.check_in(set, &attributes, 1).await.unwrap());
+    talkers.follow(&limiter.live());
+    assert_eq!(rows(&talkers, "search", TalkersBy::Checks, PeriodChoice::Current, 0), []);
+}
+
+/// 1,000 policies under attack by clients with long names.
+#[tokio::test]
+async fn all_talkers_together_stay_within_their_memory() {
+    let text: String =
+        (0..1_000).map(|n| format!("  - {{ name: p{n}, key: [user], quotas: [1/1d] }}\n")).collect();
+    let (limiter, talkers) = (limiter(&format!("policies:\n{text}")), talkers());
+    let live = limiter.live();
+    talkers.follow(&live);
+    let keys: Vec<_> = (0..150).map(|n| tollgate::Key::from(format!("{n:0150}"))).collect();
+    let all = talkers.live.load();
+    for (named, key) in all.policies.iter().flat_map(|named| keys.iter().map(move |key| (named, key))) {
+        named.talkers.note(at(0), key, true);
+    }
+    assert!(talkers.memory.used() <= Memory::MAX_BYTES);
+    let rows_of = |place: usize| {
+        all.policies[place].talkers.report(at(0), TalkersBy::Checks, PeriodChoice::Current, 100).counters
+    };
+    assert_eq!([0, 400, 999].map(rows_of), [128, 32, 0]);
+    let of_last = all.policies[999].talkers.report(at(0), TalkersBy::Checks, PeriodChoice::Current, 100);
+    assert_eq!((of_last.counted, of_last.skipped, of_last.total), (0, 150, 150));
+    drop(all);
+    // They are gone with their policies.
+    let _ = limiter.replace(policies("policies: []"), "a.yaml");
+    talkers.follow(&limiter.live());
+    assert_eq!(talkers.memory.used(), 0);
+}
+
+/// What a check pays for it.
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn measure() {
+    let (limiter, talkers) = (limiter(TWO), talkers());
+    let users: Vec<String> = (0..1_000).map(|number| format!("client-{number}")).collect();
+    let mut decisions = Vec::new();
+    for user in &users {
+        decisions.push(decide(&limiter, &[("user", user), ("ip", "192.0.2.7")]).await);
+    }
+    for round in 0..5 {
+        let began = std::time::Instant::now();
+        for _ in 0..1_000 {
+            decisions.iter().for_each(|decision| talkers.note(decision));
+        }
+        let each = began.elapsed() / 1_000_000;
+        println!("round {round}: {each:?} a check under two policies");
+    }
+}
