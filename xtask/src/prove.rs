@@ -573,7 +573,7 @@ fn talkers(streams: u64, seed: u64) -> Result<()> {
     command("cargo test --locked --profile models --package tollgate-server --lib")
         .environment("TOLLGATE_STREAMS", streams.to_string())
         .environment("TOLLGATE_SEED", seed.to_string())
-        .arguments(["--", "--ignored", "--exact", "dashboard::talkers::summary::tests::prove", "--nocapture"])
+        .arguments(["--", "--ignored", "--exact", "talkers::summary::tests::prove", "--nocapture"])
         .run()
 }
 

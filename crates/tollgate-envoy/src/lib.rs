@@ -70,7 +70,7 @@ pub use self::json::{JsonError, JsonFault};
 pub use self::limiter::EnvoyLimiter;
 pub use self::origin::InvalidConfigs;
 pub use self::request::{Descriptor, Descriptors, Entries, Entry, Override, Request};
-pub use self::response::{Code, CurrentLimit, Response, ResponseHeader, Status};
+pub use self::response::{Code, CountedKey, CurrentLimit, Response, ResponseHeader, Status};
 pub use self::series::Series;
 pub use self::settings::{ChargingMode, HeaderNames, Settings};
 pub use self::unit::Unit;

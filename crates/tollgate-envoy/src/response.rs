@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
-use tollgate::Source;
+use tollgate::{Key, Source};
 
 use crate::Unit;
 
@@ -31,6 +31,17 @@ pub struct Response {
     /// The index of a descriptor whose configured limit denied a cost of 2 or more although units were left, and
     /// charged nothing; the first of several.
     pub denied_with_units_left: Option<usize>,
+}
+
+/// A key that a request was counted by, under a limit of the configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct CountedKey<'a> {
+    /// The place of the limit among [all](crate::Domains::rule_names).
+    pub rule: usize,
+    /// The domain, then the keys and values of the descriptor in turn.
+    pub key: &'a Key<'static>,
+    /// Whether this limit denied the request. If several did, each of them.
+    pub denies: bool,
 }
 
 /// A verdict as Envoy's messages have it. There is no `UNKNOWN`, because it must never be sent to Envoy.

@@ -29,6 +29,8 @@ pub(crate) struct Rule {
     pub(crate) hits: Option<Arc<Hits>>,
     /// The names of its levels in metrics; `None` if hits are not counted.
     pub(crate) series: Option<Series>,
+    /// Its place among the [names](crate::Domains::rule_names), if it is counted.
+    pub(crate) place: usize,
 }
 
 /// The limit of a rule.
@@ -49,8 +51,18 @@ pub(crate) struct CountedLimit {
 /// By the file alone.
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
-        let Self { limit, name, replaces, is_shadow, is_quota, metadata, is_detailed, hits: _, series: _ } =
-            self;
+        let Self {
+            limit,
+            name,
+            replaces,
+            is_shadow,
+            is_quota,
+            metadata,
+            is_detailed,
+            hits: _,
+            series: _,
+            place: _,
+        } = self;
         let written = |limit: &Limit| match limit {
             Limit::Unlimited => None,
             Limit::Counted(counted) => {
@@ -86,6 +98,7 @@ impl Rule {
             is_detailed: flag(&raw.detailed_metric),
             hits: None,
             series: None,
+            place: 0,
         })
     }
 }

@@ -55,16 +55,7 @@ impl Identity {
     /// ```
     #[must_use]
     pub fn describe_key(&self, bytes: &[u8]) -> Option<String> {
-        let KeyReading { attributes, is_cut } = KeyReading::new(self, bytes)?;
-        if attributes.is_empty() && !is_cut {
-            return Some("all requests".to_owned());
-        }
-        let mut texts: Vec<String> =
-            attributes.iter().map(|KeyAttribute { name, text, .. }| format!("{name}={text}")).collect();
-        if is_cut && !texts.last().is_some_and(|text| text.ends_with(CUT)) {
-            texts.push(CUT.to_string());
-        }
-        Some(texts.join(", "))
+        KeyReading::new(self, bytes).map(|reading| reading.text())
     }
 
     /// Returns attributes with which a request has this key, given by its [canonical
@@ -76,6 +67,20 @@ impl Identity {
         let pairs = attributes.into_iter().map(|attribute| Some((attribute.name, attribute.value?)));
         if is_cut { None } else { pairs.collect() }
     }
+}
+
+/// Describes a key that consists of a name and of pairs, by its [canonical bytes](tollgate::Key::canonical_bytes), as
+/// Envoy's descriptors are counted: `user=alice, path=/login`. Otherwise as
+/// [`describe_key`](Identity::describe_key).
+#[must_use]
+pub fn describe_descriptor(mut bytes: &[u8]) -> Option<String> {
+    let value = KeyValue::first(&mut bytes)?;
+    let mut reading = KeyReading { is_cut: value.is_cut, ..KeyReading::default() };
+    let mut rest = value.parts()?;
+    let domain = KeyValue::first(&mut rest)?;
+    reading.is_cut |= domain.is_cut;
+    reading.read_pairs(rest, value.is_cut)?;
+    if bytes.is_empty() { Some(reading.text()) } else { None }
 }
 
 impl<'a> KeyReading<'a> {
@@ -91,18 +96,7 @@ impl<'a> KeyReading<'a> {
         self.is_cut |= value.is_cut;
         match identity {
             Identity::Global => (value.kind == PARTS && value.payload.is_empty()).then_some(()),
-            Identity::Every => {
-                let mut rest = value.parts()?;
-                while !rest.is_empty() {
-                    let name = KeyValue::first(&mut rest)?;
-                    match (name.whole_text(), KeyValue::first(&mut rest)) {
-                        (Some(name), Some(value)) => self.push_text(name, value)?,
-                        _ if value.is_cut => break,
-                        _ => return None,
-                    }
-                }
-                Some(())
-            }
+            Identity::Every => self.read_pairs(value.parts()?, value.is_cut),
             Identity::Attribute(name) => self.push_text(name, value),
             Identity::Address(name, grouping) => self.push_address(name, *grouping, value),
             Identity::All(parts) => {
@@ -128,6 +122,33 @@ impl<'a> KeyReading<'a> {
                 Some(())
             }
         }
+    }
+
+    /// Reads names and values in turn.
+    fn read_pairs(&mut self, mut rest: &'a [u8], is_cut: bool) -> Option<()> {
+        while !rest.is_empty() {
+            let name = KeyValue::first(&mut rest)?;
+            match (name.whole_text(), KeyValue::first(&mut rest)) {
+                (Some(name), Some(value)) => self.push_text(name, value)?,
+                _ if is_cut => break,
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    /// Returns the attributes for people.
+    fn text(&self) -> String {
+        let Self { attributes, is_cut } = self;
+        if attributes.is_empty() && !is_cut {
+            return "all requests".to_owned();
+        }
+        let mut texts: Vec<String> =
+            attributes.iter().map(|KeyAttribute { name, text, .. }| format!("{name}={text}")).collect();
+        if *is_cut && !texts.last().is_some_and(|text| text.ends_with(CUT)) {
+            texts.push(CUT.to_string());
+        }
+        texts.join(", ")
     }
 
     /// Reads the key of a choice, which is under the names of its attributes.
@@ -335,6 +356,16 @@ mod tests {
         assert_eq!(user.describe_key(b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), None);
         assert_eq!(user.describe_key(b"\x01\x01ab"), None);
         assert_eq!(user.describe_key(b"\x01\x02\xff\xff"), None);
+    }
+
+    #[test]
+    fn a_descriptor_is_its_pairs() {
+        let value = Key::parts(["/api/*"]);
+        let parts = ["shop", "user", "alice", "path"].map(Key::from).into_iter().chain([value]);
+        let bytes = Key::parts(parts).canonical_bytes().into_owned();
+        assert_eq!(describe_descriptor(&bytes).as_deref(), Some("user=alice, path=(/api/*)"));
+        assert_eq!(describe_descriptor(&bytes[..16]).as_deref(), Some("user=a…"));
+        assert_eq!(describe_descriptor(&Key::from("alice").canonical_bytes()), None);
     }
 
     #[test]

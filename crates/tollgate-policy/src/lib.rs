@@ -111,6 +111,7 @@ pub use self::expression::{Expression, ExpressionError};
 pub use self::file_overrides::{FileOverride, FileOverrideTable};
 pub use self::generation::{Generation, GenerationError, GenerationWriter};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
+pub use self::key_reading::describe_descriptor;
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
     AppliedOverride, AskedCheck, AskedCount, AskedHold, BlockError, ChargedKey, CheckError, CountOperation,

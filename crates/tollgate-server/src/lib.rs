@@ -40,7 +40,8 @@
 //! files, which `live` watches and reloads. Envoy's limits can come from a management server, which `xds` follows. `decide` is independent of wire formats, `http` and `grpc` are independent
 //! of counters and of each other: `answer` has the rejections that both word. Everything works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with. `overrides` keeps the limits that
-//! are changed while the service runs. `dashboard` has the live page and its data. The other commands are in [`cli`].
+//! are changed while the service runs. `dashboard` has the live page and its data, and `talkers`
+//! counts for it which keys ask most. The other commands are in [`cli`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -63,11 +64,11 @@ mod request;
 mod serve;
 mod settings;
 mod store;
+mod talkers;
 mod tls;
 mod xds;
 
 pub use self::access::scope::Scope;
-pub use self::dashboard::talkers::TalkersSecretError;
 pub use self::decide::hold_seal::HoldSecretError;
 pub use self::observe::logs;
 pub use self::overrides::{JournalDamage, JournalError, StateFolderError};
@@ -77,4 +78,5 @@ pub use self::settings::import::ImportError;
 pub use self::settings::{Settings, SettingsError};
 pub use self::store::StoreSetupError;
 pub use self::store::fit::Misfit;
+pub use self::talkers::TalkersSecretError;
 pub use self::tls::TlsFileError;

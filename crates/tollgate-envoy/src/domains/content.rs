@@ -80,7 +80,18 @@ fn write_node(domain: &Domain, place: u32, writer: &mut GenerationWriter) {
 }
 
 fn write_rule(rule: &Rule, writer: &mut GenerationWriter) {
-    let Rule { limit, name, replaces, is_shadow, is_quota, metadata, is_detailed, hits: _, series: _ } = rule;
+    let Rule {
+        limit,
+        name,
+        replaces,
+        is_shadow,
+        is_quota,
+        metadata,
+        is_detailed,
+        hits: _,
+        series: _,
+        place: _,
+    } = rule;
     match limit {
         Limit::Unlimited => writer.text("unlimited"),
         Limit::Counted(CountedLimit { requests_per_unit, unit, quota }) => {

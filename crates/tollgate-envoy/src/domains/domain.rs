@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -29,6 +30,8 @@ pub(crate) struct Domain {
     quotas: [PolicyQuota; 7],
     /// The root comes first.
     pub(super) nodes: Vec<DescriptorNode>,
+    /// The places of its counted limits among those of all domains, once they are numbered.
+    pub(super) rules: Range<usize>,
     /// The descriptors of the outermost level.
     pub(super) seen: SeenDescriptors,
     /// Until all files are read.
@@ -53,6 +56,7 @@ impl Domain {
             at,
             quotas,
             nodes: vec![DescriptorNode::default()],
+            rules: 0..0,
             seen: SeenDescriptors::new(),
             warnings: Vec::new(),
             verdicts: Arc::default(),

@@ -4,6 +4,7 @@ mod content;
 mod descriptor;
 mod domain;
 mod labels;
+mod rule_names;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -60,6 +61,8 @@ use crate::warning::{Warning, WarningKind};
 pub struct Domains {
     by_name: HashMap<Box<str>, Domain>,
     warnings: Box<[Warning]>,
+    /// Those of the limits that are counted, by their places.
+    rule_names: Box<[Box<str>]>,
     /// Computed once somebody asks for it.
     generation: OnceLock<Generation>,
 }
@@ -141,6 +144,7 @@ impl Domains {
         let mut domains = Self::default();
         roots.into_iter().for_each(|root| domains.add(root, same, origin, problems));
         domains.warn(origin);
+        domains.number_rules();
         domains
     }
 

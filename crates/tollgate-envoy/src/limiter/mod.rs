@@ -21,10 +21,11 @@ use tollgate::{Clock, FallbackStore, OnStoreFailure, StepDeadline, Store, System
 use tollgate_policy::WhenFull;
 
 use self::deadline::StartTimer;
-use self::plan::Plan;
+use self::plan::{Effect, Plan};
+use self::steps::States;
 use self::tally::Tally;
 use crate::hits::HitTable;
-use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings};
+use crate::{Code, CountedKey, DecideError, Domains, HitCounts, Request, Response, Series, Settings};
 
 /// A limiter with the configuration of envoyproxy/ratelimit: decides whether to allow a request.
 ///
@@ -201,6 +202,25 @@ impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
         deadline: Option<StepDeadline>,
         request: &Request<'_>,
     ) -> Result<Response, DecideError> {
+        self.decide_noting(deadline, request, |_, _| {}).await
+    }
+
+    /// Like [`decide_until`](Self::decide_until), and passes each counted descriptor with a configured limit to `note`,
+    /// with the limits that decided.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`decide`](Self::decide).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`decide`](Self::decide).
+    pub async fn decide_noting(
+        &self,
+        deadline: Option<StepDeadline>,
+        request: &Request<'_>,
+        mut note: impl FnMut(&Arc<Domains>, CountedKey<'_>),
+    ) -> Result<Response, DecideError> {
         let live = self.live();
         let domain = live.domain(request.domain);
         let plan = Plan::new(request, domain, &self.settings)?;
@@ -216,12 +236,28 @@ impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
             self.hidden_denials.fetch_add(1, Ordering::Relaxed);
         }
         domain.verdicts().count(response.overall);
+        counted_keys(&plan, &states, &response).for_each(|counted| note(&live, counted));
         if let Some(table) = &self.hits {
             let tally = Tally { table, domain, request, settings: &self.settings };
             tally.count_hits(&plan, &states, &response.statuses);
         }
         Ok(response)
     }
+}
+
+/// Returns the descriptors that were counted under a limit of the configuration.
+fn counted_keys<'a>(
+    plan: &'a Plan<'_>,
+    states: &'a States,
+    response: &'a Response,
+) -> impl Iterator<Item = CountedKey<'a>> {
+    let counted = plan.counted().filter(|(_, counted)| counted.effect != Effect::Refund);
+    counted.filter_map(|(place, counted)| {
+        let (_, rule) = (states.get(place)?.as_ref()?, counted.rule?);
+        let is_over = response.statuses.get(place).is_some_and(|status| status.code == Code::OverLimit);
+        let denies = response.overall == Code::OverLimit && is_over && counted.decides();
+        Some(CountedKey { rule: rule.place, key: &counted.key, denies })
+    })
 }
 
 /// Without the store, which contains keys.

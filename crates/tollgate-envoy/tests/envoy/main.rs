@@ -7,3 +7,4 @@ mod generations;
 mod hits;
 mod loading;
 mod overdraft;
+mod rules;

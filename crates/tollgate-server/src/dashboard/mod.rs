@@ -2,12 +2,11 @@
 //!
 //! `page` has the files of the page. They hold no data: the page reads all of it from the operations in
 //! [`http::dashboard`](crate::http). `series` has figures over time, and `viewers` bounds how often they are asked for.
-//! `talkers` are the keys that ask most. Only they are on the way of a check, which never waits for them.
+//! Nothing here is on the way of a check.
 
 pub(crate) mod page;
 pub(crate) mod series;
 mod shared_answer;
-pub(crate) mod talkers;
 mod viewers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +17,11 @@ use tollgate::{Clock, SystemClock, Timestamp};
 use self::page::PageFiles;
 use self::series::{PolicyCounts, ProcessStates, Recorder};
 pub(crate) use self::shared_answer::SharedAnswer;
-use self::talkers::Talkers;
 pub(crate) use self::viewers::Viewers;
 use crate::metrics::{MetricSources, Snapshot};
 use crate::net::drain::Phase;
 use crate::observe::live_warnings::LiveWarnings;
+use crate::talkers::Talkers;
 /// The page, and the data that only it needs.
 pub(crate) struct Dashboard {
     pub(crate) page: PageFiles,

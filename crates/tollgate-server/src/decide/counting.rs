@@ -7,8 +7,8 @@ use tollgate_policy::WhenFull;
 
 use crate::metrics::Metrics;
 use crate::observe::public_url::PublicUrl;
-use crate::talkers::Talkers;
 use crate::store::ServedStore;
+use crate::talkers::Talkers;
 
 /// Where and how decisions count, for whatever decides.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use crate::store::StoreState;
 
 /// What decides, chosen once when the service starts.
 pub(crate) enum Decider {
-    Policies(DecisionEngine),
+    Policies(Box<DecisionEngine>),
     Domains(Arc<DomainEngine>),
 }
 

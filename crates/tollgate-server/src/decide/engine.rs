@@ -21,9 +21,9 @@ use crate::metrics::{CheckSource, Metrics, UndroppedCheck};
 use crate::observe::log_gap::{self, LogGap, LogGaps};
 use crate::observe::public_url::PublicUrl;
 use crate::observe::stopwatch::Stopwatch;
-use crate::talkers::Talkers;
 use crate::store::readiness::Readiness;
 use crate::store::{ServedStore, StoreState};
+use crate::talkers::Talkers;
 
 /// Decides by policies over one store.
 pub(crate) struct DecisionEngine {

@@ -17,6 +17,7 @@ use crate::observe::log_gap::LogGap;
 use crate::observe::stopwatch::Stopwatch;
 use crate::store::readiness::Readiness;
 use crate::store::{ServedStore, StoreState};
+use crate::talkers::Talkers;
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -41,6 +42,8 @@ pub(crate) struct InitialDomains {
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
 pub(crate) struct DomainEngine {
     limiter: EnvoyLimiter<ServedStore>,
+    /// `None` if nobody sees them.
+    talkers: Option<Arc<Talkers>>,
     settings: Settings,
     /// The folder of the files, or the URL of a server.
     source: Box<str>,
@@ -82,7 +85,8 @@ pub(crate) enum NoDecision {
 
 impl DomainEngine {
     pub(crate) fn new(counting: &CountingParts, initial: InitialDomains) -> Self {
-        let CountingParts { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
+        let CountingParts { store, memory, when_full, caller_quotas, metrics, talkers, .. } =
+            counting.clone();
         let InitialDomains { domains, source, settings, on_store_failure, .. } = initial;
         let InitialDomains { outage_is_unhealthy, needs_domains, .. } = initial;
         let awaits_limits = AtomicBool::new(domains.is_none());
@@ -90,10 +94,12 @@ impl DomainEngine {
         // It needs no timer: the steps of a decision carry their deadline to a shared store, and memory never waits.
         let limiter =
             EnvoyLimiter::over(store, domains.unwrap_or_default(), settings.clone()).when_full(when_full);
+        talkers.iter().for_each(|talkers| talkers.follow_domains(&limiter.live()));
         let (requests, full, full_logged, store_errors, invalid, units_left) = Default::default();
         let readiness = Readiness::default();
         Self {
             limiter,
+            talkers,
             settings,
             source,
             awaits_limits,
@@ -139,7 +145,10 @@ impl DomainEngine {
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
         let deadline = self.limiter.store().deadline(stopwatch, caller_until);
-        let decision = self.limiter.decide_until(deadline, request).await;
+        let decision = self.limiter.decide_noting(deadline, request, |domains, counted| {
+            self.talkers.iter().for_each(|talkers| talkers.note_rule(domains, counted));
+        });
+        let decision = decision.await;
         undropped.ended();
         match &decision {
             Ok(response) => {
@@ -224,6 +233,7 @@ impl DomainEngine {
         let differs = !domains.is_same_as(&self.limiter.live());
         if differs {
             self.limiter.replace(domains);
+            self.talkers.iter().for_each(|talkers| talkers.follow_domains(&self.limiter.live()));
             self.version.fetch_add(1, Ordering::Relaxed);
         }
         // Release: a request that no longer waits sees these limits.

@@ -35,7 +35,6 @@ use self::signals::{Hangup, Signals};
 use crate::access::listener::{Listener, ListenerKind};
 use crate::args::LogFormat;
 use crate::dashboard::Dashboard;
-use crate::dashboard::talkers::Talkers;
 use crate::decide::counting::CountingParts;
 use crate::decide::engine::DecisionEngine;
 use crate::grpc::{self, AddedHeaders, Grpc, RateLimitSettings};
@@ -51,6 +50,7 @@ use crate::observe::secret_file;
 use crate::overrides::Overrides;
 use crate::settings::{GrpcSettings, Settings};
 use crate::store::{self, MeteredStore, ServedStore, StoreSetup};
+use crate::talkers::Talkers;
 
 /// The time for open connections to finish. With the steps before and after it, the process ends within five seconds of
 /// the signal.

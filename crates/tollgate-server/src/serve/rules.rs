@@ -104,7 +104,7 @@ impl Rules {
         let (metrics, page) = (Arc::clone(&counting.metrics), counting.page.clone());
         let engine = DecisionEngine::new(limiter, counting.when_full, metrics, page)
             .with_talkers(counting.talkers.clone());
-        let (decider, overrides) = (Arc::new(Decider::Policies(engine)), Arc::new(overrides));
+        let (decider, overrides) = (Arc::new(Decider::Policies(Box::new(engine))), Arc::new(overrides));
         Ok(Self { decider, source, xds: None, overrides, warnings: live_warnings, summary, example })
     }
 

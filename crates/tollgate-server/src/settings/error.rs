@@ -10,12 +10,12 @@ use super::flags::FlagsError;
 use super::import::ImportError;
 use crate::access::address::{ListenAddress, SocketMode, SocketPath};
 use crate::args::{AnswerSystem, Flag, FlagWith, IMPORT_FOLDER};
-use crate::dashboard::talkers::TalkersSecretError;
 use crate::decide::hold_seal::HoldSecretError;
 use crate::observe::with_sources::WithSources;
 use crate::overrides::JournalError;
 use crate::store::StoreSetupError;
 use crate::store::fit::Misfit;
+use crate::talkers::TalkersSecretError;
 use crate::tls::TlsFileError;
 
 /// Invalid settings. The fault of the flags, or of the files that they name.

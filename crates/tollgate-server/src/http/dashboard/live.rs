@@ -108,16 +108,28 @@ impl Edge {
             talkers: dashboard.talkers.as_ref().map_or("off", |talkers| talkers.names().name()),
             policies: policies.iter().take(MAX_ROWS).map(|policy| PolicyRow::new(policy, recorder)).collect(),
             policies_count: policies.len(),
-            envoy: envoy.map(|envoy| DomainRows { domains: domain_rows(envoy, recorder) }),
+            envoy: envoy.map(|envoy| DomainRows {
+                domains: domain_rows(envoy, dashboard.talkers.is_some(), recorder),
+            }),
             events: recorder.events().map(EventRow::from).collect(),
         }
     }
 }
 
-fn domain_rows<'a>(envoy: &'a EnvoyFigures, recorder: &Recorder) -> Vec<DomainRow<'a>> {
+fn domain_rows<'a>(envoy: &'a EnvoyFigures, are_counted: bool, recorder: &Recorder) -> Vec<DomainRow<'a>> {
+    /// A page offers a choice of so many.
+    const MAX_RULES: usize = 100;
     let mut domains: Vec<_> = envoy.live.limits_by_name().collect();
+    let rules_of = |domain| {
+        let names = if are_counted { envoy.live.rule_names_of(domain) } else { &[] };
+        names.iter().map(AsRef::as_ref).take(MAX_RULES).collect()
+    };
     domains.sort_unstable();
-    domains.into_iter().take(MAX_ROWS).map(|(name, limits)| DomainRow::new(name, limits, recorder)).collect()
+    domains
+        .into_iter()
+        .take(MAX_ROWS)
+        .map(|(name, limits)| DomainRow::new(name, limits, rules_of(name), recorder))
+        .collect()
 }
 
 /// Returns when the live limits of domains became live.

@@ -10,14 +10,18 @@ use tollgate_wire::body::TimeText;
 use crate::access::caller::{Caller, OtherPolicy};
 use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
-use crate::dashboard::talkers::{PeriodChoice, TalkerNames, TalkerRow, TalkersBy};
 use crate::http::query::{self, QueryParameter};
 use crate::http::wire::{TalkerEntry, TalkersReply};
 use crate::http::{Edge, Reply, reply};
+use crate::talkers::{PeriodChoice, TalkerNames, TalkerRow, TalkersBy};
 
 /// Its parameters, for the description of the service.
 pub(super) const PARAMETERS: &[QueryParameter] = &[
-    QueryParameter { name: "policy", description: "The policy" },
+    QueryParameter { name: "policy", description: "The policy, if policies decide" },
+    QueryParameter {
+        name: "rule",
+        description: "The limit, as `rules` of a domain in `/v1/live` names it, if Envoy's limits decide",
+    },
     QueryParameter {
         name: "by",
         description: "`checks` for all requests that it counted, `denied` for those that it denied. Default: `checks`",
@@ -30,7 +34,7 @@ pub(super) const PARAMETERS: &[QueryParameter] = &[
 ];
 
 pub(super) const REJECTIONS: &[(StatusCode, &str)] =
-    &[(StatusCode::NOT_FOUND, "There is no such policy. Or: `--talkers off`")];
+    &[(StatusCode::NOT_FOUND, "There is no such policy or rule. Or: `--talkers off`")];
 
 const DEFAULT_LIMIT: usize = 20;
 
@@ -39,10 +43,17 @@ const MAX_LIMIT: usize = 100;
 /// Which talkers.
 #[derive(Debug)]
 struct TalkersQuery<'a> {
-    policy: Cow<'a, str>,
+    subject: Subject<'a>,
     by: TalkersBy,
     period: PeriodChoice,
     limit: usize,
+}
+
+/// Whose talkers.
+#[derive(Debug, PartialEq)]
+enum Subject<'a> {
+    Policy(Cow<'a, str>),
+    Rule(Cow<'a, str>),
 }
 
 impl Edge {
@@ -53,24 +64,37 @@ impl Edge {
     ) -> Result<Reply, Rejection> {
         let talkers = self.dashboard()?.talkers.as_deref();
         let query = TalkersQuery::read(request.uri().query().unwrap_or_default())?;
-        let TalkersQuery { policy, by, period, limit } = &query;
-        if !caller.may_touch(policy) {
-            return Err(OtherPolicy.into());
+        let TalkersQuery { subject, by, period, limit } = &query;
+        match subject {
+            Subject::Policy(policy) if !caller.may_touch(policy) => return Err(OtherPolicy.into()),
+            Subject::Policy(_) => {}
+            Subject::Rule(_) => caller.may_touch_all()?,
         }
         let talkers =
             talkers.ok_or_else(|| not_found("this service counts no talkers (`serve --talkers off`)"))?;
-        let found = talkers.of_policy(policy, *by, *period, *limit);
-        let (report, identity) = found.ok_or_else(|| not_found("there is no such policy"))?;
+        let found = match subject {
+            Subject::Policy(policy) => talkers.of_policy(policy, *by, *period, *limit),
+            Subject::Rule(rule) => talkers.of_rule(rule, *by, *period, *limit),
+        };
+        let (report, meaning) = found.ok_or_else(|| match subject {
+            Subject::Policy(_) => not_found("there is no such policy"),
+            Subject::Rule(_) => not_found("there is no such rule: `/v1/live` has the names of all"),
+        })?;
         let shows_keys = talkers.names() == TalkerNames::Plain && caller.sees_keys();
         let rows = report.rows.iter().map(|TalkerRow { id, count, error, key }| TalkerEntry {
             id: id.to_string(),
-            key: if shows_keys { identity.describe_key(&key.0) } else { None },
+            key: if shows_keys { meaning.describe(key) } else { None },
             count: *count,
             error: *error,
             share: *count as f64 / report.counted.max(1) as f64,
         });
+        let (policy, rule) = match subject {
+            Subject::Policy(policy) => (Some(&**policy), None),
+            Subject::Rule(rule) => (None, Some(&**rule)),
+        };
         let body = TalkersReply {
             policy,
+            rule,
             by: by.name(),
             period: period.name(),
             names: talkers.names().name(),
@@ -99,7 +123,7 @@ impl<'a> TalkersQuery<'a> {
     ///
     /// If the policy is missing, a name is unknown or given twice, or a value is not what it has to be.
     fn read(query: &'a str) -> Result<Self, Rejection> {
-        let (mut policy, mut by, mut period, mut limit) = (None, None, None, None);
+        let (mut subject, mut by, mut period, mut limit) = (None, None, None, None);
         for pair in query::pairs(query) {
             let (name, value) = pair?;
             let wrong = |detail: &'static str| Rejection::bad_field(format!("query.{name}"), detail);
@@ -107,8 +131,9 @@ impl<'a> TalkersQuery<'a> {
                 "policy" => {
                     let expected = || wrong("expected the name of a policy");
                     let name = Policy::is_name(&value).then_some(value).ok_or_else(expected)?;
-                    policy.replace(name).is_none()
+                    subject.replace(Subject::Policy(name)).is_none()
                 }
+                "rule" => subject.replace(Subject::Rule(value)).is_none(),
                 "by" => {
                     let known = TalkersBy::ALL.into_iter().find(|known| known.name() == value);
                     by.replace(known.ok_or_else(|| wrong("expected `checks` or `denied`"))?).is_none()
@@ -126,14 +151,15 @@ impl<'a> TalkersQuery<'a> {
                         .replace(number.ok_or_else(|| wrong("expected a whole number from 1 to 100"))?)
                         .is_none()
                 }
-                _ => return Err(wrong("unknown parameter, expected one of policy, by, period, limit")),
+                _ => return Err(wrong("unknown parameter, expected one of policy, rule, by, period, limit")),
             };
             if !is_new {
-                return Err(wrong("the parameter is given twice"));
+                return Err(wrong("the parameter is given twice, or `policy` and `rule` together"));
             }
         }
         Ok(Self {
-            policy: policy.ok_or_else(|| Rejection::bad_field("query.policy", "the policy is missing"))?,
+            subject: subject
+                .ok_or_else(|| Rejection::bad_field("query.policy", "`policy` or `rule` is missing"))?,
             by: by.unwrap_or(TalkersBy::Checks),
             period: period.unwrap_or(PeriodChoice::Current),
             limit: limit.unwrap_or(DEFAULT_LIMIT),
@@ -147,13 +173,16 @@ mod tests {
 
     #[test]
     fn a_query_names_its_policy_and_has_defaults() {
-        let TalkersQuery { policy, by, period, limit } = TalkersQuery::read("policy=a").unwrap();
-        assert_eq!((&*policy, by, period, limit), ("a", TalkersBy::Checks, PeriodChoice::Current, 20));
+        let TalkersQuery { subject, by, period, limit } = TalkersQuery::read("policy=a").unwrap();
+        let policy = |name: &'static str| Subject::Policy(name.into());
+        assert_eq!((subject, by, period, limit), (policy("a"), TalkersBy::Checks, PeriodChoice::Current, 20));
         let read = TalkersQuery::read("limit=100&period=last&by=denied&policy=a.b").unwrap();
         assert_eq!(
-            (&*read.policy, read.by, read.period, read.limit),
-            ("a.b", TalkersBy::Denials, PeriodChoice::Last, 100)
+            (read.subject, read.by, read.period, read.limit),
+            (policy("a.b"), TalkersBy::Denials, PeriodChoice::Last, 100)
         );
+        let read = TalkersQuery::read("rule=shop%3A+user").unwrap();
+        assert_eq!(read.subject, Subject::Rule("shop: user".into()));
     }
 
     #[test]
@@ -163,6 +192,7 @@ mod tests {
             ("policy=", "query.policy"),
             ("policy=a%20b", "query.policy"),
             ("policy=a&policy=a", "query.policy"),
+            ("policy=a&rule=a", "query.rule"),
             ("policy=a&by=denials", "query.by"),
             ("policy=a&by=checks&by=checks", "query.by"),
             ("policy=a&period=5m", "query.period"),

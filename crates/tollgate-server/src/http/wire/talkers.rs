@@ -8,7 +8,11 @@ use tollgate_wire::body::TimeText;
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Talkers")]
 pub(in crate::http) struct TalkersReply<'a> {
-    pub(in crate::http) policy: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) policy: Option<&'a str>,
+    /// In place of `policy`, if Envoy's limits decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) rule: Option<&'a str>,
     /// `checks` or `denied`.
     pub(in crate::http) by: &'static str,
     /// `current` or `last`.

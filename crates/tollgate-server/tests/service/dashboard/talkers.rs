@@ -268,3 +268,32 @@ fn settings_that_show_keys_to_all_or_do_nothing_are_refused() {
     assert!(reply.json()["detail"].to_string().contains("--talkers off"));
     assert_eq!(server.admin_get("/v1/live").json()["talkers"], "off");
 }
+
+/// Where Envoy's limits decide, each of them has its talkers.
+#[test]
+fn limits_of_envoy_have_talkers_by_the_names_that_the_page_gets() {
+    let folder = Folder::new();
+    let limits =
+        "domain: shop\ndescriptors:\n- { key: user, rate_limit: { unit: year, requests_per_unit: 2 } }\n";
+    folder.write("limits.yaml", limits);
+    let root = folder.root().to_str().expect("a path in UTF-8").to_owned();
+    let server = Server::start(&["--import", "envoy-ratelimit", &root]);
+    for _ in 0..5 {
+        let descriptors = json!([{ "entries": [{ "key": "user", "value": CANARY }] }]);
+        server.post("/json", &json!({ "domain": "shop", "descriptors": descriptors }).to_string());
+    }
+    let live = server.admin_get("/v1/live").json();
+    assert_eq!(live["envoy"]["domains"][0]["rules"], json!(["shop: user"]), "{live}");
+    let counts = |by: &str| {
+        let both = ["current", "last"].map(|period| {
+            let path = format!("/v1/talkers?rule=shop%3A+user&by={by}&period={period}");
+            let reply = server.admin_get(&path).json();
+            assert!(!reply.to_string().contains(CANARY) && reply["rule"] == "shop: user", "{reply}");
+            reply["rows"][0]["count"].as_u64().unwrap_or_default()
+        });
+        both.into_iter().sum::<u64>()
+    };
+    assert_eq!((counts("checks"), counts("denied")), (5, 3));
+    assert_eq!(server.admin_get("/v1/talkers?rule=shop").status, 404);
+    assert_eq!(server.admin_get("/v1/talkers?policy=shop").status, 404);
+}

@@ -20,10 +20,18 @@ pub(in crate::http) struct DomainRow<'a> {
     checks: Vec<Option<u32>>,
     /// The denied among them.
     denials: Vec<Option<u32>>,
+    /// The names of its limits that are counted, for `/v1/talkers`: the first 100.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<&'a str>,
 }
 
 impl<'a> DomainRow<'a> {
-    pub(in crate::http) fn new(domain: &'a str, limits: usize, recorder: &Recorder) -> Self {
+    pub(in crate::http) fn new(
+        domain: &'a str,
+        limits: usize,
+        rules: Vec<&'a str>,
+        recorder: &Recorder,
+    ) -> Self {
         let empty = PolicySeries::default();
         let series = recorder.policy(domain).unwrap_or(&empty);
         let counts = series.minute(recorder.second());
@@ -37,6 +45,7 @@ impl<'a> DomainRow<'a> {
                 .map(|point| point.map(|point| point.allowed.saturating_add(point.denied)))
                 .collect(),
             denials: points().map(|point| point.map(|point| point.denied)).collect(),
+            rules,
         }
     }
 }

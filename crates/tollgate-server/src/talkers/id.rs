@@ -25,7 +25,7 @@ pub(crate) struct TalkerId(u64);
 pub(crate) struct TalkerIdError;
 
 /// Makes the ids of one policy or rule. The same key has other ids under others.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct IdMaker(SipHasher13);
 
 impl TalkerSecret {
@@ -45,6 +45,13 @@ impl IdMaker {
         let mut hasher = self.0;
         key.hash(&mut hasher);
         hasher.finish()
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for IdMaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdMaker")
     }
 }
 

@@ -4,6 +4,7 @@ use tollgate::{ManualClock, MemoryStore};
 use tollgate_policy::{Attributes, Config, Policies, PolicyLimiter};
 
 use super::*;
+use crate::observe::stopwatch::Stopwatch;
 
 const START: i64 = 1_700_000_100_000;
 
@@ -195,7 +196,7 @@ async fn measure() {
         decisions.push(decide(&limiter, &[("user", user), ("ip", "192.0.2.7")]).await);
     }
     for round in 0..5 {
-        let began = std::time::Instant::now();
+        let began = Stopwatch::start();
         for _ in 0..1_000 {
             decisions.iter().for_each(|decision| talkers.note(decision));
         }

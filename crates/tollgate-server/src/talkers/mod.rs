@@ -9,6 +9,7 @@ mod id;
 mod kept_key;
 mod memory;
 mod period;
+mod rules;
 mod secret_file;
 mod subject;
 mod summary;
@@ -16,17 +17,18 @@ mod summary;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tollgate::{Clock, SystemClock, Timestamp};
-use tollgate_policy::{Identity, PolicyDecision, PolicySet};
+use tollgate_policy::{Identity, PolicyDecision, PolicySet, describe_descriptor};
 
 pub(crate) use self::id::TalkerSecret;
 use self::memory::Memory;
 pub(crate) use self::period::{PeriodChoice, TalkersBy};
+use self::rules::RuleTalkers;
 pub use self::secret_file::TalkersSecretError;
 use self::subject::SubjectTalkers;
-pub(crate) use self::subject::{TalkerRow, TalkersReport};
+pub(crate) use self::subject::{KeyBytes, TalkerRow, TalkersReport};
 
 /// How talkers are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,15 @@ pub(crate) enum TalkerNames {
     Hashed,
     /// For principals with the scope `keys`, by their keys as well.
     Plain,
+}
+
+/// What keys are made of.
+#[derive(Debug)]
+pub(crate) enum KeyMeaning {
+    /// Of the attributes that a policy counts by.
+    Policy(Identity),
+    /// Of the entries of a descriptor of Envoy's.
+    Descriptor,
 }
 
 /// The settings of talkers.
@@ -52,6 +63,8 @@ pub(crate) struct Talkers {
     secret: TalkerSecret,
     memory: Arc<Memory>,
     live: ArcSwap<PolicyTalkers>,
+    /// Those of Envoy's limits, if these decide.
+    rules: ArcSwapOption<RuleTalkers>,
     /// Whoever has it makes the next version.
     following: Mutex<()>,
 }
@@ -82,6 +95,16 @@ impl TalkerNames {
     }
 }
 
+impl KeyMeaning {
+    /// Describes a key by its canonical bytes, or the first of them.
+    pub(crate) fn describe(&self, KeyBytes(bytes): &KeyBytes) -> Option<String> {
+        match self {
+            Self::Policy(identity) => identity.describe_key(bytes),
+            Self::Descriptor => describe_descriptor(bytes),
+        }
+    }
+}
+
 impl Talkers {
     /// # Errors
     ///
@@ -95,8 +118,8 @@ impl Talkers {
                 TalkerSecret::new(&random)
             }
         };
-        let (memory, live, following) = Default::default();
-        Ok(Self { names: settings.names, secret, memory, live, following })
+        let (memory, live, rules, following) = Default::default();
+        Ok(Self { names: settings.names, secret, memory, live, rules, following })
     }
 
     pub(crate) const fn names(&self) -> TalkerNames {
@@ -163,10 +186,13 @@ impl Talkers {
         by: TalkersBy,
         period: PeriodChoice,
         limit: usize,
-    ) -> Option<(TalkersReport, Identity)> {
+    ) -> Option<(TalkersReport, KeyMeaning)> {
         let live = self.live.load();
         let NamedTalkers { identity, talkers } = live.of(policy)?;
-        Some((talkers.report(SystemClock.coarse_now(), by, period, limit), identity.clone()))
+        Some((
+            talkers.report(SystemClock.coarse_now(), by, period, limit),
+            KeyMeaning::Policy(identity.clone()),
+        ))
     }
 }
 
