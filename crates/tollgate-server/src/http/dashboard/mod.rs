@@ -13,9 +13,7 @@ use http::StatusCode;
 pub(super) use self::page::FOLDER as PAGE_FOLDER;
 use super::Edge;
 use super::operation::{Handler, InputPlace, Operation, OperationRow, RequestHeader, Success, later};
-use super::wire::{
-    HistoryReply, InspectReply, InspectRequest, LiveReply, SeriesReply, TalkersReply, of,
-};
+use super::wire::{HistoryReply, InspectReply, InspectRequest, LiveReply, SeriesReply, TalkersReply, of};
 use crate::access::scope::Scope;
 
 const OF_A_VIEWER: &[RequestHeader] = &[RequestHeader {
