@@ -47,7 +47,7 @@ impl KeptKey {
             return;
         }
         let wanted = length.next_power_of_two().max(Self::MIN_BYTES);
-        // Beside what it has, which is given back after it.
+        // Before what it has is given back.
         if let Some(reserved) = memory.reserve(wanted) {
             self.bytes = Vec::with_capacity(wanted);
             self.memory = Some(reserved);

@@ -19,7 +19,7 @@ use super::memory::{Memory, ReservedBytes};
 /// by one, so its row changes places with the first of those that had the same count.
 #[derive(Debug)]
 pub(super) struct Summary {
-    rows: Vec<Row>,
+    rows: Vec<SummaryRow>,
     /// The counts by place: sorted, and close together for the search.
     counts: Vec<u64>,
     /// The rows by place.
@@ -33,7 +33,7 @@ pub(super) struct Summary {
 }
 
 #[derive(Debug)]
-struct Row {
+struct SummaryRow {
     id: u64,
     /// What `count` may be too high by.
     error: u64,
@@ -78,7 +78,7 @@ impl Summary {
 
     /// The bytes of so many rows, without their keys.
     pub(super) const fn bytes(capacity: usize) -> usize {
-        size_of::<Self>() + capacity * (size_of::<Row>() + size_of::<u64>() + 1 + INDEX_PER_ROW)
+        size_of::<Self>() + capacity * (size_of::<SummaryRow>() + size_of::<u64>() + 1 + INDEX_PER_ROW)
     }
 
     /// Forgets everything, and keeps the memory.
@@ -117,7 +117,7 @@ impl Summary {
             }
             None => {
                 let key = KeptKey::new(key, memory);
-                self.rows.push(Row { id, error: 0, place: place_number, key });
+                self.rows.push(SummaryRow { id, error: 0, place: place_number, key });
             }
         }
         self.counts.push(0);
@@ -215,7 +215,7 @@ impl Summary {
     /// Returns the keys, the most frequent first.
     pub(super) fn keys(&self) -> impl Iterator<Item = CountedKey<'_>> {
         self.order.iter().zip(&self.counts).filter_map(|(row, count)| {
-            let Row { id, error, key, .. } = self.rows.get(usize::from(*row))?;
+            let SummaryRow { id, error, key, .. } = self.rows.get(usize::from(*row))?;
             Some(CountedKey { id: *id, count: *count, error: *error, key })
         })
     }

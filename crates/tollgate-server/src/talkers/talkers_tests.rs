@@ -176,8 +176,8 @@ async fn all_talkers_together_stay_within_their_memory() {
         all.policies[place].talkers.report(at(0), TalkersBy::Checks, PeriodChoice::Current, 100).counters
     };
     assert_eq!([0, 400, 999].map(rows_of), [128, 32, 0]);
-    let of_last = all.policies[999].talkers.report(at(0), TalkersBy::Checks, PeriodChoice::Current, 100);
-    assert_eq!((of_last.counted, of_last.skipped, of_last.total), (0, 150, 150));
+    let last = all.policies[999].talkers.report(at(0), TalkersBy::Checks, PeriodChoice::Current, 100);
+    assert_eq!((last.counted, last.skipped, last.total), (0, 150, 150));
     drop(all);
     // They are gone with their policies.
     let _ = limiter.replace(policies("policies: []"), "a.yaml");
