@@ -364,7 +364,7 @@ mod tests {
         let parts = ["shop", "user", "alice", "path"].map(Key::from).into_iter().chain([value]);
         let bytes = Key::parts(parts).canonical_bytes().into_owned();
         assert_eq!(describe_descriptor(&bytes).as_deref(), Some("user=alice, path=(/api/*)"));
-        assert_eq!(describe_descriptor(&bytes[..16]).as_deref(), Some("user=a…"));
+        assert_eq!(describe_descriptor(&bytes[..17]).as_deref(), Some("user=a…"));
         assert_eq!(describe_descriptor(&Key::from("alice").canonical_bytes()), None);
     }
 

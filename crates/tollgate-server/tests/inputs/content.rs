@@ -120,8 +120,7 @@ pub(super) fn asked(random: &mut Random, is_admin: bool) -> Asked {
             get(&[&b"/v1/check?"[..], &query].concat(), Expected::Either)
         }
         4 => {
-            const NOWHERE: &[&[u8]] =
-                &[b"/", b"//", b"/nothing", b"/v1", b"/v1/check/", b"/v1/%63heck", b"/.."];
+            const NOWHERE: &[&[u8]] = &[b"//", b"/nothing", b"/v1", b"/v1/check/", b"/v1/%63heck", b"/.."];
             get(random.pick(NOWHERE), Expected::Refused)
         }
         5 => {

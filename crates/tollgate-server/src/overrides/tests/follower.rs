@@ -48,7 +48,7 @@ async fn a_process_follows_others_and_says_when_it_cannot() {
 
     // A text of a later version is inert, and one that nobody could have written is left out.
     let key = server.command::<Vec<String>>(["KEYS", "*records*"]);
-    let text = r#"9 - {"key":"user","limits":"doubled","at":5}"#;
+    let text = r#"1 - {"key":"user","limits":"doubled","at":5}"#;
     let _: () = server.command(["HSET", &key[0], "search:tenant=new", text]);
     let late = Kept::in_store(&server, 100);
     late.overrides.first_read().await;
