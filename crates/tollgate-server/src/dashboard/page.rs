@@ -59,6 +59,11 @@ impl PackedBody {
     pub(crate) fn new(plain: Bytes) -> Self {
         let hash = digest(&SHA256, &plain);
         let tag = hash.as_ref().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        Self::named(plain, tag)
+    }
+
+    /// Names the content by this tag, which no other content has.
+    pub(crate) fn named(plain: Bytes, tag: String) -> Self {
         Self { plain, gzip: OnceLock::new(), tag }
     }
 

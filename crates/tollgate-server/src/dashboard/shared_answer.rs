@@ -8,19 +8,31 @@ use tokio::sync::Mutex;
 use super::page::PackedBody;
 
 /// See the [module](self).
-#[derive(Debug, Default)]
-pub(crate) struct SharedAnswer(Mutex<Option<(u64, Arc<PackedBody>)>>);
+#[derive(Debug)]
+pub(crate) struct SharedAnswer {
+    /// Drawn for this process, so that no other one has its tags.
+    process: u64,
+    last: Mutex<Option<(u64, Arc<PackedBody>)>>,
+}
+
+impl Default for SharedAnswer {
+    fn default() -> Self {
+        Self { process: fastrand::u64(..), last: Mutex::default() }
+    }
+}
 
 impl SharedAnswer {
     /// Returns the answer for this second. The first who asks makes it, and the others wait for it.
     pub(crate) async fn get(&self, second: u64, make: impl AsyncFnOnce() -> Bytes) -> Arc<PackedBody> {
-        let mut last = self.0.lock().await;
+        let mut last = self.last.lock().await;
         if let Some((known, answer)) = &*last
             && *known == second
         {
             return Arc::clone(answer);
         }
-        let answer = Arc::new(PackedBody::new(make().await));
+        // A second of a process has one answer, so nothing is hashed while viewers wait.
+        let tag = format!("{:x}-{second}", self.process);
+        let answer = Arc::new(PackedBody::named(make().await, tag));
         *last = Some((second, Arc::clone(&answer)));
         answer
     }
