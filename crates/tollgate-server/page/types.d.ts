@@ -131,7 +131,6 @@ interface AppliedPolicy {
   policy: string;
   mode?: string;
   role?: string;
-  id?: string;
   counts?: string;
   override?: { until?: string | number; id?: string };
   quotas?: InspectedQuota[];
@@ -156,27 +155,10 @@ interface Inspection {
   overrides?: unknown[];
 }
 
-interface Subject { attributes?: Record<string, string>; policy?: string; id?: string }
+interface Subject { attributes: Record<string, string> }
 
 interface QuotaAfter {
   policy: string; quota: string; limit?: number; used?: number; remaining?: number; given?: number; window?: unknown;
-}
-
-interface WhatIf {
-  policy: string;
-  quota: string;
-  exact: boolean;
-  says?: string;
-  span_seconds: number;
-  sampled?: string;
-  keys: number;
-  requests: number;
-  curve: {
-    limit: number; refused_requests: number; refused_keys: number;
-    share_requests: number; share_keys: number; low?: number; high?: number;
-  }[];
-  kinds?: { quota: string; refused_requests: number; refused_keys: number }[];
-  candidate?: string;
 }
 
 interface History {

@@ -34,10 +34,9 @@ export function changeButtons(applied, found, subject, live, done) {
   const { policy, quotas = [] } = applied;
   const key = live.policies.find(({ name }) => name === policy)?.key;
   const isOne = keyParts(key).kind !== "global";
-  const who = subject.id ? `the client \`${subject.id}\`` : isOne ? "the client with these attributes" : "all clients";
+  const who = isOne ? "the client with these attributes" : "all clients";
   const where = live.store ? "all processes that share the store" : "this process";
   const now = quotas.map(({ quota, used, limit }) => `${figure(used)} of ${count(limit)} of \`${quota}\``).join(", ");
-  const target = subject.id ? { policy, id: subject.id } : { policy, attributes: subject.attributes };
 
   /**
    * Offers the change at `path`: what will happen in words, and the body in addition to the client.
@@ -53,7 +52,7 @@ export function changeButtons(applied, found, subject, live, done) {
       twice: isOne ? undefined : `${policy} counts all clients together: this concerns every one of them.`,
       says: () => `Now ${now} are used. ${says()} for ${who}, at once and in ${where}. It needs the scope \`change\`.`,
       run: async () => {
-        const { quotas: all } = (await ask(path, { body: { ...target, ...body() } })).body;
+        const { quotas: all } = (await ask(path, { body: { policy, ...subject, ...body() } })).body;
         const rows = compare(
           quotas,
           all.filter((after) => after.policy === policy),
@@ -89,7 +88,7 @@ export function changeButtons(applied, found, subject, live, done) {
   return el(
     "div.fields.changes",
     { role: "group", "aria-label": `Changes of ${policy}` },
-    quotas.length > 0 && [reset, set, windows.length > 0 && !subject.id && refund],
-    overrideButtons(applied, keyOf(key, subject.attributes || {}), done),
+    quotas.length > 0 && [reset, set, windows.length > 0 && refund],
+    overrideButtons(applied, keyOf(key, subject.attributes), done),
   );
 }

@@ -1,13 +1,11 @@
 // @ts-check
-// The inspector: why was this client denied? Attributes of a request go in, or a talker.
+// The inspector: why was this client denied? Attributes of a request go in.
 
 import { ask } from "../api.js";
 import { button, el, empty, fill, input, renew } from "../dom.js";
 import { keyParts } from "../key.js";
 import { askNow } from "../poll.js";
-import { link } from "../route.js";
 import { inspection } from "./result.js";
-import { inspected } from "./talkers.js";
 
 /** What was typed last in this tab: keys do not go into the address. @type {string[][]} */
 let typed = [];
@@ -19,8 +17,8 @@ function attributeNames({ policies }) {
   return [...new Set(names)].sort((a, b) => uses(b) - uses(a)).slice(0, 12);
 }
 
-/** @param {Route} here @returns {View} */
-export function inspector({ names: [policy, id] }) {
+/** @returns {View} */
+export function inspector() {
   const known = el("datalist", { id: "attributes" });
   const rows = el("div");
   const offers = el("p.offers");
@@ -80,7 +78,6 @@ export function inspector({ names: [policy, id] }) {
     go.disabled = true;
     try {
       const { body: answer } = await ask("inspect", { body: subject });
-      for (const { policy, id } of answer.applied) inspected.add(`${policy} ${id}`);
       fill(
         body,
         inspection(answer, subject, live, () => {
@@ -91,12 +88,7 @@ export function inspector({ names: [policy, id] }) {
     } catch (error) {
       fill(
         body,
-        el(
-          "p.problem",
-          { role: "alert" },
-          error.words,
-          subject.id && error.status === 404 && " Talkers are forgotten after two periods: inspect the attributes.",
-        ),
+        el("p.problem", { role: "alert" }, error.words),
       );
     }
     go.disabled = false;
@@ -106,7 +98,6 @@ export function inspector({ names: [policy, id] }) {
     event.preventDefault();
     typed = read();
     if (!typed.length) return add("", "").focus();
-    history.replaceState(null, "", link(["inspect"]));
     inspect({ attributes: Object.fromEntries(typed.map(([name, value]) => [name.trim(), value])) });
   }
 
@@ -141,8 +132,7 @@ export function inspector({ names: [policy, id] }) {
       live = now;
       if (isFirst) {
         (typed.length ? typed : [[attributeNames(live)[0] || "", ""]]).forEach(([name, value]) => add(name, value));
-        if (id) inspect({ policy, id });
-        else if (!live.policies.length)
+        if (!live.policies.length)
           fill(body, empty("There is no policy that could apply.", "Every request is admitted."));
       }
       offer();

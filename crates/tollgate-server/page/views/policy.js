@@ -1,15 +1,14 @@
 // @ts-check
-// One policy: what happened in the last 10 minutes, or in a day; who it was; what another limit would do.
+// One policy: what happened in the last 10 minutes, or in a day, and who it was.
 
 import { choice } from "../dialog.js";
-import { el, empty, facts, put, renew, write } from "../dom.js";
+import { el, empty, facts, renew, write } from "../dom.js";
 import { count, share } from "../format.js";
 import { link, note } from "../route.js";
 import { seriesChart } from "../series_chart.js";
 import { SeriesFeed } from "../series_feed.js";
 import { badges, limits, trialOf } from "./policy_row.js";
 import { talkers } from "./talkers.js";
-import { whatIf } from "./what_if.js";
 
 /** @param {Route} here @returns {View} */
 export function policy({ names: [name = ""], values }) {
@@ -31,8 +30,8 @@ export function policy({ names: [name = ""], values }) {
   const tags = el("span");
   const about = el("p.lead");
   const figures = el("dl.facts");
-  const rest = el("div");
-  const found = el("div", figures, chart.node, rest);
+  const who = talkers({ policy: name });
+  const found = el("div", figures, chart.node, who.node);
   const lost = empty(
     "There is no policy of this name now.",
     el("p", el("a", { href: link(["policies"]) }, "The last reloads"), " say what has changed."),
@@ -45,7 +44,6 @@ export function policy({ names: [name = ""], values }) {
     found,
     lost,
   );
-  const who = talkers({ policy: name });
   /** @type {Live} */
   let live;
 
@@ -84,7 +82,6 @@ export function policy({ names: [name = ""], values }) {
         ],
       ];
       renew(figures, list, () => facts(list));
-      if (!rest.hasChildNodes()) put(rest, who.node, row.role === "limit" && whatIf(row));
       who.update(live);
       read();
     },

@@ -76,7 +76,7 @@ const tried = ({ trials = [] }) =>
 
 /** @param {AppliedPolicy} applied */
 function card(applied, found, subject, live, again) {
-  const { policy, mode, role, id, counts, override, charges, in_flight: flight } = applied;
+  const { policy, mode, role, counts, override, charges, in_flight: flight } = applied;
   const quotas = applied.quotas ?? charges ?? [];
   const all = flight ? [...quotas, { ...flight, quota: flight.quota || flight.written || "in flight" }] : quotas;
   const rows = all.map((quota) => quotaRow(quota, stamp(found.at)));
@@ -87,7 +87,7 @@ function card(applied, found, subject, live, again) {
   const table = plainTable(`Counters of ${policy}`, ["<quota", "used", "left", "resets in"], cells);
   const node = el(
     "article.card",
-    el("div.head", put(title, names, overridden(override)), counts ? foreign(counts) : id && el("code", id)),
+    el("div.head", put(title, names, overridden(override)), counts && foreign(counts)),
     rows.length ? table : el("p.soft", ROLES[role ?? ""] || "It counts nothing."),
     tried(applied),
     rows.length > 0 && changeButtons(applied, found, subject, live, again),

@@ -7,33 +7,25 @@ import { command, el, empty, fill, renew } from "../dom.js";
 import { count, counted, foreign, moment, second, share, stamp } from "../format.js";
 import { plainTable } from "../live_table.js";
 import { serverNow } from "../poll.js";
-import { link, note, route } from "../route.js";
+import { note, route } from "../route.js";
 import { meter } from "../spark.js";
 
 const EVERY = 5000;
 
-/** The talkers that were inspected in this tab, as `POLICY ID`, so that lists can mark them. @type {Set<string>} */
-export const inspected = new Set();
-
-/** @param {Talkers} answer @param {string | undefined} policy absent for a rule, whose talkers cannot be inspected */
-function table({ by, rows }, policy) {
+/** @param {Talkers} answer */
+function table({ by, rows }) {
   const what = by === "denied" ? "denied" : "checks";
   return plainTable(
     `Talkers by ${what}`,
     ["<key", what, "too high by", "share"],
     rows.map(({ id, key, count: number, error, share: part }) => [
-      [
-        named(policy, id, key === undefined ? el("code", id) : foreign(key, 80)),
-        inspected.has(`${policy} ${id}`) && el("span.badge", "inspected"),
-      ],
+      key === undefined ? el("code", id) : foreign(key, 80),
       count(number),
       error ? `≤ ${count(error)}` : "0",
       [share(part), meter(by === "denied" ? "denied" : "admitted", part).node],
     ]),
   );
 }
-
-const named = (policy, id, name) => (policy ? el("a", { href: link(["inspect", policy, id]) }, name) : name);
 
 /** @param {Talkers} answer */
 const about = ({ since, until, total, skipped, counters, max_error: error, memory_bytes: memory }) => [
@@ -80,9 +72,7 @@ export function talkers(subject) {
   );
   const hashed = el(
     "p.soft.small",
-    "Keys are ids that are new at each start. To find a customer, ask the ",
-    el("a", { href: link(["inspect"]) }, "inspector"),
-    ": its rows are marked here.",
+    "Ids stand for keys. They are new at each start, unless the service has `--talkers-secret`.",
   );
   const node = el("section", el("div.head", el("h2", "Talkers"), periods), hashed, pair, off);
 
@@ -96,9 +86,9 @@ export function talkers(subject) {
         fill(says, about(answer));
         // A row that somebody has in hand stays.
         if (body.contains(document.activeElement)) continue;
-        renew(body, [answer.rows, [...inspected]], () =>
+        renew(body, answer.rows, () =>
           answer.rows.length
-            ? table(answer, subject.policy)
+            ? table(answer)
             : empty(by === "denied" ? "Nobody was denied." : "Nobody has asked.", "A period is five minutes long."),
         );
       } catch (error) {
@@ -114,7 +104,7 @@ export function talkers(subject) {
     update({ talkers: kind }) {
       off.hidden = kind !== "off";
       pair.hidden = periods.hidden = kind === "off";
-      hashed.hidden = kind !== "hashed" || !subject.policy;
+      hashed.hidden = kind !== "hashed";
       if (kind !== "off") read();
     },
     leave: () => (hasLeft = true),
