@@ -172,8 +172,8 @@ impl<'a> OverrideFinder<'a> {
 
 impl OverrideSet {
     /// Returns the override of this policy that applies to a request at this time of the store's clock, whether or not the
-    /// policy matches the request; `None` if that cannot be told, because the request lacks the policy's key or an
-    /// attribute is not known. This is for people: it looks through all overrides of the policy.
+    /// policy matches the request; `None` if the request lacks the policy's key, or if one of its attributes is
+    /// not known. This is for people: it looks through all overrides of the policy.
     #[must_use]
     pub fn applied<V: View>(&self, policy: &Policy, view: &V, at: Timestamp) -> Option<OverrideEntry<'_>> {
         let (part, key) = (self.part(policy.name())?, policy.identity().key(view).ok()?);

@@ -65,7 +65,7 @@ pub(crate) struct Talkers {
     live: ArcSwap<PolicyTalkers>,
     /// Those of Envoy's limits, if these decide.
     rules: ArcSwapOption<RuleTalkers>,
-    /// Whoever has it makes the next version.
+    /// Only the thread with this lock makes the list for the next version of the policies.
     following: Mutex<()>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Ledger {
     holds: HashMap<usize, LedgerHold>,
 }
 
-/// A hold that is not settled. It ends as it was admitted, whatever overrides say by then.
+/// A hold that is not settled. It is settled under the limits that it was admitted under, also if overrides have changed since.
 struct LedgerHold {
     attributes: Attributes,
     cost: u64,

@@ -22,8 +22,9 @@ use crate::store::ServedStore;
 /// How long a change may take.
 const CHANGE: Duration = Duration::from_secs(1);
 
-/// How long the start waits for the overrides. A store that cannot be reached is an error much sooner; this is for a
-/// million overrides over a slow link, without which those who are denied would pass.
+/// How long the start waits for the overrides. It is long enough for a million overrides over a slow
+/// link: a service that started without them would admit the customers whom they deny. If the store cannot be reached,
+/// the wait is over much sooner, with an error.
 const FIRST_READ: Duration = Duration::from_secs(10);
 
 /// Changes overrides in the store, and follows them.

@@ -178,7 +178,7 @@ fn a_damaged_file_is_refused_by_name_and_place_and_can_be_recovered() {
     assert_ne!(
         place.list(&server)["overrides_version"],
         version,
-        "an old version names none of what is left"
+        "no override that is left has a version from before"
     );
     server.signal("TERM");
     let (_, log) = server.wait();
