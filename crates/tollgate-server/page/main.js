@@ -37,6 +37,7 @@ const at = (selector) => document.querySelector(selector);
 const content = at("#content");
 const links = PLACES.map(([view, name]) => ({ view, node: el("a", { href: link(view ? [view] : []) }, name) }));
 const who = el("p.who");
+const release = el("p.soft.who");
 const state = el("span");
 const pulse = el("p.pulse", el("span.pulse-sign", { "aria-hidden": "true" }), state);
 const pauser = button("Pause", () => pause(!known.isPaused));
@@ -50,6 +51,7 @@ function frame() {
   fill(
     at("header"),
     el("a.brand", { href: link([]) }, el("img", { src: "icon.svg", alt: "", width: 20, height: 20 }), "Tollgate"),
+    release,
     el(
       "nav.places",
       { "aria-label": "Views" },
@@ -63,7 +65,7 @@ function frame() {
   content.before(warning.node);
   fill(
     at("footer"),
-    el("p", "These figures are of this process alone; metrics are of all."),
+    el("p", "This page shows one process. Metrics show all of them."),
     el("p", el("a", { href: link(["about"]) }, "About")),
   );
   at(".skip").addEventListener("click", (event) => {
@@ -97,7 +99,8 @@ function update() {
   if (live) {
     if (!status.node.isConnected) at(".status").append(status.node);
     status.update(live);
-    write(who, `${live.process.host} · ${live.process.pid}`);
+    write(who, `${live.process.host}, process ${live.process.pid}`);
+    write(release, live.process.version);
     links[5].node.parentElement.hidden = live.decided_by !== "domains";
     view?.update(live);
   }

@@ -4,7 +4,8 @@
 import { sentence } from "./api.js";
 import { count, counted, lately, length, share, stamp } from "./format.js";
 
-const STORES = { redis: "Redis", valkey: "Valkey", cluster: "The Cluster" };
+/** Names of stores by their kinds. */
+export const STORES = { redis: "Redis", valkey: "Valkey", cluster: "The Cluster" };
 const MEANWHILE = {
   open: "admit requests without counting them",
   closed: "refuse them with 503",

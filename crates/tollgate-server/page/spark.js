@@ -53,6 +53,10 @@ export function split(kinds) {
   };
 }
 
+/** A mark of the colour of a part. */
+export const dot = (kind) =>
+  svg("svg.dot", { viewBox: "0 0 8 8", ...MUTE }, svg(`rect.${kind}`, { width: 8, height: 8 }));
+
 /** A share as a short bar; nothing for 0. */
 export function meter(kind, part = 0) {
   const bar = svg(`rect.${kind}`, { height: "100%" });

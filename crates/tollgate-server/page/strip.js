@@ -4,9 +4,9 @@
 import { el, renew, say, set, write } from "./dom.js";
 import { count, counted, length, millis, rate, share, stamp } from "./format.js";
 import { serverNow } from "./poll.js";
-import { protection } from "./protection.js";
+import { protection, STORES } from "./protection.js";
 import { link } from "./route.js";
-import { sign, split } from "./spark.js";
+import { dot, sign, split } from "./spark.js";
 
 /** What decided: its name in answers, the class of its part of the bar, and words. */
 const SOURCES = [
@@ -23,13 +23,17 @@ const QUIET = 10_000;
 function cell(head, view) {
   const [value, more] = [el("span.value"), el("span.more")];
   const node = el("div.cell", el("dt", view ? el("a", { href: link([view]) }, head) : head), el("dd", value, more));
-  /** Writes a figure, words about it, and a level that is not good. */
-  const put = (figure, words, level) => {
+  /**
+   * Writes a figure, lines about it, and a level that is not good.
+   * @param {string} figure @param {any[]} lines @param {string} [level]
+   */
+  const put = (figure, lines, level) => {
     write(value, figure);
-    write(more, words);
+    const seen = lines.filter(Boolean);
+    renew(more, seen, () => seen.map((line) => [el("span", line), " "]));
     set(node, "data-level", level);
   };
-  return { node, more, put };
+  return { node, value, more, put };
 }
 
 export function strip() {
@@ -45,7 +49,16 @@ export function strip() {
   const [checks, denied, by, store, file, warnings] = cells;
   const bar = split(SOURCES.map(([, kind]) => kind));
   by.more.before(bar.node);
+  by.more.classList.add("parts");
   let spokenAt = -Infinity;
+
+  /** The largest part in words, and what the colours of the bar mean. */
+  function decided(parts, sources, checks) {
+    const most = parts.reduce((most, part) => (sources[part[0]] > sources[most[0]] ? part : most), parts[0]);
+    const words = ([name, , words]) => `${share(sources[name], checks)} ${words}`;
+    write(by.value, most ? words(most) : "–");
+    renew(by.more, parts.map(words), () => parts.map((part) => [el("span", dot(part[1]), words(part)), " "]));
+  }
 
   return {
     node: el(
@@ -65,19 +78,17 @@ export function strip() {
       renew(mark, level, () => sign(level));
       write(word, `${name}.`);
       say(said, sentence);
-      checks.put(count(totals.checks_now), `${rate(totals.checks / (span || 1))} on average`);
-      denied.put(
-        share(totals.denied, totals.checks),
-        `${count(totals.denied)} of ${count(totals.checks)}${totals.trial_denied ? `, ${count(totals.trial_denied)} on trial` : ""}`,
-      );
+      checks.put(count(totals.checks_now), [`${rate(totals.checks / (span || 1))} on average`]);
+      denied.put(share(totals.denied, totals.checks), [
+        `${count(totals.denied)} of ${count(totals.checks)}`,
+        totals.trial_denied && `${count(totals.trial_denied)} on trial`,
+      ]);
       bar.update(SOURCES.map(([name]) => sources[name]));
-      const [first = "–", ...others] = SOURCES.filter(([name]) => sources[name])
-        .sort(([a], [b]) => sources[b] - sources[a])
-        .map(([name, , words]) => `${share(sources[name], totals.checks)} ${words}`);
-      by.put(first, others.join(", "));
+      decided(SOURCES.filter(([name]) => sources[name]), sources, totals.checks);
       store.put(...ofStore(live));
       file.put(...ofFile(live));
-      warnings.put(count(all), all ? list[0].code || "see Policies" : "none");
+      const code = all ? list[0]?.code || "see Policies" : "none";
+      warnings.put(count(all), [code, all > 1 && `and ${count(all - 1)} more`]);
       if (performance.now() - spokenAt < QUIET || spoken.textContent.startsWith(name)) return;
       spokenAt = performance.now();
       write(spoken, `${name}. ${sentence}`);
@@ -85,28 +96,26 @@ export function strip() {
   };
 }
 
-/** @param {Live} live @returns {[string, string, string?]} */
+/** @param {Live} live @returns {[string, any[], string?]} */
 function ofStore({ store, memory }) {
-  if (!store)
-    return ["memory", memory ? `${count(memory.counters)} of ${counted(memory.max_counters, "counter")}` : ""];
-  const { servers, down_since: since, kind } = store;
-  if (!store.is_up) return [since ? `down ${length(serverNow() - stamp(since))}` : "down", kind, "bad"];
+  if (!store) return ["memory", memory ? [counted(memory.counters, "counter"), `of ${count(memory.max_counters)}`] : []];
+  const { servers, down_since: since } = store;
+  const kind = STORES[store.kind] || store.kind;
+  if (!store.is_up) return [since ? `down ${length(serverNow() - stamp(since))}` : "down", [kind], "bad"];
   const up = servers.filter(({ connected }) => connected).length;
-  const words = [
-    servers.length > 1 && `${up} of ${servers.length} servers`,
+  const lines = [
+    servers.length > 1 ? `${up} of ${servers.length} servers` : kind,
     store.p99_ms !== undefined && `99 % within ${millis(store.p99_ms)}`,
-  ].filter(Boolean);
-  return ["up", words.join(", ") || kind, up < servers.length ? "watch" : undefined];
+  ];
+  return ["up", lines, up < servers.length ? "watch" : undefined];
 }
 
-/** @param {Live} live @returns {[string, string, string?]} */
+/** @param {Live} live @returns {[string, any[], string?]} */
 function ofFile({ policies_version: version, in_step: isInStep, overrides }) {
   const isGood = isInStep && !overrides?.stale;
   const words = isInStep ? "in step" : "the file is not live";
   const more = overrides?.stale
-    ? ", overrides are stale"
-    : overrides?.count
-      ? `, ${counted(overrides.count, "override")}`
-      : "";
-  return [`version ${version}`, words + more, isGood ? undefined : "watch"];
+    ? "overrides are stale"
+    : Boolean(overrides?.count) && counted(overrides?.count, "override");
+  return [`version ${version}`, [words, more], isGood ? undefined : "watch"];
 }
