@@ -10,8 +10,8 @@ const clock = (parts) => new Intl.DateTimeFormat("en-GB", parts).format;
 
 export const count = (value) => WHOLE.format(value);
 
-/** A count for an axis. */
-export const short = (value) => (value < 10_000 ? count(value) : SHORT.format(value));
+/** A count for an axis up to `most`. */
+export const short = (value, most = value) => (most < 10_000 ? WHOLE : SHORT).format(value);
 
 /** A count with its noun: "1 check", "2 checks". */
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;

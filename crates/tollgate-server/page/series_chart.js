@@ -11,19 +11,25 @@ import { timeChart } from "./time_chart.js";
 
 /** @typedef {import("./series_feed.js").SeriesFeed} SeriesFeed */
 
+/** What the chart shows, and in which unit. */
+const TITLES = { "1s": ["Last 10 minutes", "checks a second"], "5m": ["Last day", "checks in five minutes"] };
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, PageUp: 10, PageDown: -10, Home: -Infinity, End: Infinity };
-const HINT = "Point, or use the arrow keys, to read values. Drag to zoom.";
+const HINT = matchMedia("(hover: none)").matches
+  ? "Touch the chart to read values."
+  : "Point, or use the arrow keys, to read values. Drag to zoom.";
 
-export function seriesChart(title, height) {
+/** @param {number} height in pixels */
+export function seriesChart(height) {
   const chart = timeChart(height, point, (isPart) => (whole.hidden = !isPart));
-  const [keys, unit, marks, table] = [el("ul.legend"), el("p.unit"), el("ol.marks"), el("div")];
+  const [title, unit] = [el("h2"), el("span.unit")];
+  const [keys, marks, table] = [el("ul.legend"), el("ol.marks"), el("div")];
   const readout = el("p.readout", { "aria-live": "polite" }, HINT);
   const whole = button("Show all", () => chart.showAll());
   const details = el("details", { toggle: tabulate }, el("summary", "As a table"), table);
   const node = el(
     "figure",
-    el("figcaption", el("h2", title), keys),
-    el("div.over", unit, readout, whole),
+    el("figcaption", el("div", title, unit), keys),
+    el("div.over", readout, whole),
     chart.node,
     marks,
     details,
@@ -81,7 +87,7 @@ export function seriesChart(title, height) {
     fill(
       table,
       plainTable(
-        `${title}, in sums`,
+        `${TITLES[feed.tier][0]}, in sums`,
         [isFine ? "<minute from" : "<hour from", "allowed", "denied", "denied %", "on trial", "without the store"],
         rows,
       ),
@@ -116,13 +122,14 @@ export function seriesChart(title, height) {
         events.map(({ at }) => stamp(at) / 1000),
       );
       if (read) chart.point(times.indexOf(read));
+      const names = TITLES[feed.tier];
       const [sum] = groups(feed.points, times.length);
       set(
         chart.node,
         "aria-label",
-        `${title}: ${counted(sum.all, "check")}, ${share(sum.denied, sum.all)} denied. Arrow keys read single values.`,
+        `${names[0]}: ${counted(sum.all, "check")}, ${share(sum.denied, sum.all)} denied. Arrow keys read single values.`,
       );
-      write(unit, feed.tier === "1s" ? "checks a second" : "checks in five minutes");
+      [title, unit].forEach((node, at) => write(node, names[at]));
       renew(
         keys,
         layers.map(({ kind }) => kind),

@@ -176,7 +176,7 @@ export function timeChart(height, pointed, zoomed) {
         );
         fill(
           labels,
-          heights.map((value) => label("high", short(value), { top: `${y(value)}%` })),
+          heights.map((value) => label("high", short(value, most), { top: `${y(value)}%` })),
           timeLabels(),
           seen.map((time) => label("flag", "▼", { left: `${x(time)}%` })),
         );

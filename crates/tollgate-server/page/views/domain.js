@@ -12,7 +12,7 @@ import { talkers } from "./talkers.js";
 /** @param {Route} here @returns {View} */
 export function domain({ names: [name = "", rule] }) {
   const feed = new SeriesFeed(name, "1s");
-  const chart = seriesChart("Last 10 minutes", 220);
+  const chart = seriesChart(220);
   const [figures, rest] = [el("dl.facts"), el("div")];
   const found = el("div", figures, chart.node, rest);
   const lost = empty("There is no such domain now.");

@@ -32,8 +32,8 @@ const columns = (span) => [
   { name: "minute", head: "last minute", kind: "wide-only spark-cell", make: sparkCell },
 ];
 
-/** @returns {View} */
-export function domains() {
+/** The domains with a heading, such as `h1`. */
+export function domainTable(heading) {
   /** @type {Live} */
   let live;
   const find = input("find", {
@@ -58,11 +58,14 @@ export function domains() {
   }
 
   return {
-    title: "Domains",
-    node: el("div", el("div.head", el("h1", { tabindex: -1 }, "Domains"), find), table.node, none),
+    node: el("section", el("div.head", el(heading, { tabindex: -1 }, "Domains"), find), table.node, none),
+    /** @param {Live} now */
     update(now) {
       live = now;
       list();
     },
   };
 }
+
+/** @returns {View} */
+export const domains = () => ({ title: "Domains", ...domainTable("h1") });

@@ -5,9 +5,10 @@ import { select } from "../dialog.js";
 import { button, command, el, empty, input, renew } from "../dom.js";
 import { count } from "../format.js";
 import { liveTable } from "../live_table.js";
-import { link, note } from "../route.js";
+import { note } from "../route.js";
 import { seriesChart } from "../series_chart.js";
 import { SeriesFeed } from "../series_feed.js";
+import { domainTable } from "./domains.js";
 import { columns } from "./policy_row.js";
 
 const MODES = [
@@ -40,12 +41,15 @@ export function overview({ values }) {
   const hint = el("div");
   const filters = el("div.filters", find, mode);
   const feed = new SeriesFeed("", "1s");
-  const chart = seriesChart("Last 10 minutes", 150);
+  const chart = seriesChart(150);
+  const domains = domainTable("h2");
+  const policies = el("section", el("div.head", el("h2", "Policies"), filters), hint, table.node);
   const node = el(
     "div.overview",
     el("h1.hidden", { tabindex: -1 }, "Overview"),
     chart.node,
-    el("section", el("div.head", el("h2", "Policies"), filters), hint, table.node),
+    domains.node,
+    policies,
   );
 
   function filter() {
@@ -80,6 +84,10 @@ export function overview({ values }) {
     node,
     update(now) {
       live = now;
+      const isOfDomains = live.decided_by === "domains";
+      domains.node.hidden = !isOfDomains;
+      policies.hidden = isOfDomains;
+      if (isOfDomains) domains.update(live);
       list();
       feed.read(live).then((isNew) => isNew && chart.update(feed));
     },
@@ -87,8 +95,7 @@ export function overview({ values }) {
 }
 
 /** @param {Live} live */
-function hintKind({ decided_by: by, policies, totals }, seen, missing) {
-  if (by === "domains") return "domains";
+function hintKind({ policies, totals }, seen, missing) {
   if (!policies.length) return "none";
   if (!seen) return "found";
   if (!totals.checks) return "calm";
@@ -97,11 +104,6 @@ function hintKind({ decided_by: by, policies, totals }, seen, missing) {
 
 /** What to do if there is nothing to see, by its kind. */
 const HINTS = {
-  domains: () =>
-    empty(
-      "Domains decide here.",
-      el("p", el("a", { href: link(["domains"]) }, "Their limits and hits"), " have a view of their own."),
-    ),
   none: () =>
     empty(
       "There is no policy yet.",

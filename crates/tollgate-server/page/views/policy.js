@@ -13,7 +13,7 @@ import { talkers } from "./talkers.js";
 /** @param {Route} here @returns {View} */
 export function policy({ names: [name = ""], values }) {
   let feed = new SeriesFeed(name, values.get("tier") === "5m" ? "5m" : "1s");
-  const chart = seriesChart("Checks", 260);
+  const chart = seriesChart(260);
   const tiers = choice(
     "Span",
     [
