@@ -2,7 +2,7 @@
 // What keeps the page from showing the figures of now, and what to do about it.
 
 import { token } from "./api.js";
-import { button, el, input, renew, write } from "./dom.js";
+import { button, command, el, input, renew, write } from "./dom.js";
 import { length } from "./format.js";
 import { askNow, known } from "./poll.js";
 
@@ -27,7 +27,8 @@ function tokenForm() {
     ),
     el("label", { for: "token" }, "Token"),
     el("div.fields", field, el("button.primary", "Open")),
-    el("p.soft", "It stays in this tab until you close it. `tollgate token new --name me --scope read` makes one."),
+    el("p.soft", "It stays in this tab until you close it. This makes one:"),
+    command("tollgate token new --name me --scope read"),
   );
 }
 

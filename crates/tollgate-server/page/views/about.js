@@ -2,31 +2,35 @@
 // What this page is: the process, the token, the licence.
 
 import { token } from "../api.js";
-import { el, write } from "../dom.js";
-import { length, stamp } from "../format.js";
+import { el, facts, renew } from "../dom.js";
+import { length, moment, stamp } from "../format.js";
 import { forget } from "../notices.js";
 import { serverNow } from "../poll.js";
 
 /** @returns {View} */
 export function about() {
-  const process = el("p.lead");
+  const process = el("dl.facts");
   return {
     title: "About",
     node: el(
       "div",
-      el("h1", { tabindex: -1 }, "About"),
+      el("h1", { tabindex: -1 }, "About this page"),
+      el("p.lead", "It shows this process, and loads nothing from elsewhere. `docs/dashboard.md` explains it."),
       process,
       token.get() && el("p", "This tab keeps your token until it is closed. ", forget("Forget it")),
       el(
         "p",
-        "Tollgate is under the MIT licence or the Apache licence 2.0, as you like. The page has no parts of others.",
+        "Tollgate is licensed under MIT or Apache 2.0, at your option. The page has no code of others.",
       ),
     ),
     update({ process: { host, pid, started, version } }) {
-      write(
-        process,
-        `Tollgate ${version}, process ${pid} on ${host}, for ${length(serverNow() - stamp(started))}. The page shows this process, and loads nothing from elsewhere.`,
-      );
+      const list = [
+        ["Tollgate", version],
+        ["Process", `${pid} on ${host}`],
+        ["Started", moment(started, serverNow())],
+        ["Runs for", length(serverNow() - stamp(started))],
+      ];
+      renew(process, [version, pid, host, list[3]], () => facts(list));
     },
   };
 }

@@ -10,6 +10,15 @@ import { link } from "../route.js";
 const EVERY = 5000;
 const OUTCOMES = { replaced: "is live", unchanged: "stays: nothing changed", failed: "stays: the reload failed" };
 
+/** Why the file was read, by the word of the service. */
+const CAUSES = {
+  watch: "its file changed",
+  rename: "its file was replaced",
+  interval: "seen by a regular look at its file",
+  request: "asked for by a request",
+  xds: "over xDS",
+};
+
 /** @param {History["reloads"][number]} reload */
 const entry = ({ at, cause, version, outcome, changes = [], more, failure }) =>
   el(
@@ -19,9 +28,9 @@ const entry = ({ at, cause, version, outcome, changes = [], more, failure }) =>
       moment(at, serverNow()),
       " ",
       el("strong", `version ${version} ${OUTCOMES[outcome]}`),
-      el("span.soft", ` (${cause})`),
+      el("span.soft", ` · ${CAUSES[cause] || cause}`),
     ),
-    failure && el("p.problem", told(failure)),
+    failure && el("p.soft", told(failure)),
     changes.length > 0 &&
       el(
         "ul",

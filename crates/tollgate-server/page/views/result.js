@@ -13,7 +13,7 @@ import { changeButtons } from "./changes.js";
 const VERDICTS = { allowed: ["good", "Allowed"], denied: ["bad", "Denied"] };
 const SOURCES = {
   store: "by the store",
-  local: "by a denial that is still known",
+  local: "without asking the store: an earlier denial still holds",
   policies: "by the policies alone",
   fallback: "without the store",
 };
@@ -121,7 +121,10 @@ export function inspection(found, subject, live, again) {
       el("h2", cards.length === 1 ? "1 policy applies" : `${count(cards.length)} policies apply`),
       button("Inspect again", again),
     ),
-    cards.map(({ node }) => node),
+    el(
+      "div.cards",
+      cards.map(({ node }) => node),
+    ),
     others.length > 12 ? el("details", el("summary", title), reasons) : reasons && [el("h2", title), reasons],
   );
   const timer = setInterval(
