@@ -113,6 +113,7 @@ function tick() {
   const age = performance.now() - known.answered;
   const isOld = Boolean(known.live) && age > OLD;
   at(":root").toggleAttribute("data-old", isOld && !known.isPaused);
+  if (isOld && !known.isPaused) status.old(age);
   const old = `${length(age)} old`;
   write(state, !known.live ? "no figures yet" : known.isPaused ? `paused, ${old}` : isOld ? old : "live");
   set(pulse, "data-live", Boolean(known.live) && !isOld && !known.isPaused && "yes");

@@ -51,6 +51,17 @@ export function strip() {
   by.more.before(bar.node);
   by.more.classList.add("parts");
   let spokenAt = -Infinity;
+  /** @type {any} */
+  let last = ["idle", "", ""];
+
+  function tell([level, name, sentence]) {
+    renew(mark, level, () => sign(level));
+    write(word, `${name}.`);
+    say(said, sentence);
+    if (performance.now() - spokenAt < QUIET || spoken.textContent.startsWith(name)) return;
+    spokenAt = performance.now();
+    write(spoken, `${name}. ${sentence}`);
+  }
 
   /** The largest part in words, and what the colours of the bar mean. */
   function decided(parts, sources, checks) {
@@ -74,10 +85,8 @@ export function strip() {
     /** @param {Live} live */
     update(live) {
       const { totals, sources, span_seconds: span, warnings: list, warnings_count: all = list.length } = live;
-      const [level, name, sentence] = protection(live, serverNow());
-      renew(mark, level, () => sign(level));
-      write(word, `${name}.`);
-      say(said, sentence);
+      last = protection(live, serverNow());
+      tell(last);
       checks.put(count(totals.checks_now), [`${rate(totals.checks / (span || 1))} on average`]);
       denied.put(share(totals.denied, totals.checks), [
         `${count(totals.denied)} of ${count(totals.checks)}`,
@@ -89,10 +98,9 @@ export function strip() {
       file.put(...ofFile(live));
       const code = all ? list[0]?.code || "see Policies" : "none";
       warnings.put(count(all), [code, all > 1 && `and ${count(all - 1)} more`]);
-      if (performance.now() - spokenAt < QUIET || spoken.textContent.startsWith(name)) return;
-      spokenAt = performance.now();
-      write(spoken, `${name}. ${sentence}`);
     },
+    /** Says that nobody knows what is now. @param {number} age of the figures, in milliseconds */
+    old: (age) => tell(["idle", "Unknown", `The last figures are ${length(age)} old. They said: ${last[1]}.`]),
   };
 }
 

@@ -59,7 +59,7 @@ export function overrideButtons({ policy, quotas = [], override }, attributes, d
           field("Note", reason, "Optional. Stored and listed as it is: write no secret."),
         ],
         says: () =>
-          `Under ${policy}, ${WHO} gets \`${quotas()}\` in place of \`${now || "nothing"}\`, ${lasts.value && "for "}${lasts.selectedOptions[0].text}, ${SCOPE} What is used stays counted.`,
+          `Under ${policy}, ${WHO} gets \`${[quotas()].flat().join(", ")}\` in place of \`${now || "nothing"}\`, ${lasts.value && "for "}${lasts.selectedOptions[0].text}, ${SCOPE} What is used stays counted.`,
         run: async () => {
           const body = {
             policy,
@@ -74,7 +74,7 @@ export function overrideButtons({ policy, quotas = [], override }, attributes, d
           return {
             says: `The override is live until ${until}.${answer.replaced ? " It has replaced an earlier one." : ""}`,
             heads: HEADS,
-            rows: [["limits", now || "none", String(answer.quotas)]],
+            rows: [["limits", now || "none", [answer.quotas].flat().join(", ")]],
           };
         },
       },
@@ -93,7 +93,7 @@ export function overrideButtons({ policy, quotas = [], override }, attributes, d
           return {
             says: "The override is gone.",
             heads: HEADS,
-            rows: [["limits", String(body.deleted?.quotas), "those of the policy"]],
+            rows: [["limits", [body.deleted?.quotas].flat().join(", "), "those of the policy"]],
           };
         },
       },
