@@ -86,6 +86,7 @@ function open() {
   document.title = `${view.title} · Tollgate`;
   const place = PARENTS[here.view] ?? here.view;
   for (const { view: name, node } of links) set(node, "aria-current", name === place && "page");
+  at("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   if (known.live) view.update(known.live);
   if (isFirst) return;
   // People who cannot see the change hear the heading of the new view.

@@ -63,10 +63,12 @@ export function strip() {
     write(spoken, `${name}. ${sentence}`);
   }
 
-  /** The largest part in words, and what the colours of the bar mean. */
-  function decided(parts, sources, checks) {
+  /** The largest part in words, and what the colours of the bar mean. @param {Live} live */
+  function decided({ sources, store, totals: { checks } }) {
+    const parts = SOURCES.filter(([name]) => sources[name]);
     const most = parts.reduce((most, part) => (sources[part[0]] > sources[most[0]] ? part : most), parts[0]);
-    const words = ([name, , words]) => `${share(sources[name], checks)} ${words}`;
+    const words = (/** @type {string[]} */ [name, , words]) =>
+      `${share(sources[name], checks)} ${name === "store" && !store ? "memory" : words}`;
     write(by.value, most ? words(most) : "–");
     renew(by.more, parts.map(words), () => parts.map((part) => [el("span", dot(part[1]), words(part)), " "]));
   }
@@ -93,7 +95,7 @@ export function strip() {
         totals.trial_denied && `${count(totals.trial_denied)} on trial`,
       ]);
       bar.update(SOURCES.map(([name]) => sources[name]));
-      decided(SOURCES.filter(([name]) => sources[name]), sources, totals.checks);
+      decided(live);
       store.put(...ofStore(live));
       file.put(...ofFile(live));
       const code = all ? list[0]?.code || "see Policies" : "none";
@@ -106,7 +108,10 @@ export function strip() {
 
 /** @param {Live} live @returns {[string, any[], string?]} */
 function ofStore({ store, memory }) {
-  if (!store) return ["memory", memory ? [counted(memory.counters, "counter"), `of ${count(memory.max_counters)}`] : []];
+  if (!store) {
+    const { counters = 0, max_counters: most = 0 } = memory || {};
+    return ["memory", [counted(counters, "counter"), `of ${count(most)}`], counters > 0.9 * most ? "watch" : undefined];
+  }
   const { servers, down_since: since } = store;
   const kind = STORES[store.kind] || store.kind;
   if (!store.is_up) return [since ? `down ${length(serverNow() - stamp(since))}` : "down", [kind], "bad"];
