@@ -3,7 +3,7 @@
 
 import { select } from "../dialog.js";
 import { button, command, el, empty, input, renew } from "../dom.js";
-import { count } from "../format.js";
+import { count, foreign } from "../format.js";
 import { liveTable } from "../live_table.js";
 import { note } from "../route.js";
 import { seriesChart } from "../series_chart.js";
@@ -58,6 +58,11 @@ export function overview({ values }) {
     list();
   }
 
+  function showAll() {
+    find.value = mode.value = "";
+    filter();
+  }
+
   function list() {
     const words = find.value.toLowerCase();
     const seen = live.policies.filter(
@@ -71,12 +76,7 @@ export function overview({ values }) {
     chart.node.hidden = !live.policies.length && live.decided_by === "policies";
     const missing = (live.policies_count ?? 0) - live.policies.length;
     const kind = hintKind(live, seen.length, missing);
-    renew(hint, [kind, missing], () =>
-      HINTS[kind]?.(missing, () => {
-        find.value = mode.value = "";
-        filter();
-      }),
-    );
+    renew(hint, [kind, missing], () => HINTS[kind]?.(missing, showAll, live));
   }
 
   return {
@@ -104,12 +104,11 @@ function hintKind({ policies, totals }, seen, missing) {
 
 /** What to do if there is nothing to see, by its kind. */
 const HINTS = {
-  none: () =>
+  none: (missing, clear, live) =>
     empty(
       "There is no policy yet.",
-      "Start the service with a limit, or with a file of policies:",
-      command("tollgate serve --limit 5/1m"),
-      command("tollgate serve --config tollgate.yaml"),
+      el("p", "Write one into ", foreign(live.source), ". The service reads a file again when it changes:"),
+      command("policies:\n  - name: search\n    match: { path: /search }\n    key: [user]\n    quotas: [5/1m]"),
     ),
   found: (missing, clear) => empty("No policy is like this.", el("p", button("Show all", clear))),
   calm: () =>
