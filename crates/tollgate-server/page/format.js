@@ -68,7 +68,7 @@ export function moment(time, now) {
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
 /** Writes control and direction characters out, and cuts what is very long. */
-function clean(text, most) {
+export function clean(text, most = 200) {
   const letters = [...text];
   const more = letters.length > most ? `… (${count(letters.length)} characters)` : "";
   return (

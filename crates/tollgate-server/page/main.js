@@ -81,11 +81,13 @@ function open() {
   shown = location.hash;
   const isFirst = !view;
   view?.leave?.();
-  view = (VIEWS[here.view] || overview)(here);
+  // An address may name anything, such as `toString`, which every object has.
+  const name = Object.hasOwn(VIEWS, here.view) ? here.view : "";
+  view = VIEWS[name](here);
   fill(content, view.node);
   document.title = `${view.title} · Tollgate`;
-  const place = PARENTS[here.view] ?? here.view;
-  for (const { view: name, node } of links) set(node, "aria-current", name === place && "page");
+  const place = PARENTS[name] ?? name;
+  for (const { view: to, node } of links) set(node, "aria-current", to === place && "page");
   at("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   if (known.live) view.update(known.live);
   if (isFirst) return;

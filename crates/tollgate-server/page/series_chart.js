@@ -35,6 +35,7 @@ export function seriesChart(height) {
     details,
   );
   whole.hidden = true;
+  set(chart.node, "aria-label", "No figures yet.");
   chart.node.addEventListener("keydown", move);
   /** @type {SeriesFeed} */
   let feed;

@@ -26,8 +26,10 @@ export class SeriesFeed {
    * Reads what is new, if it is time; everything if the process has started anew. Says whether it has read.
    * @param {Live} live
    */
-  async read({ process: { started }, events }) {
-    this.marks = events;
+  async read(live) {
+    const { started } = live.process;
+    this.marks = live.events;
+    if (this.policy && !isRecorded(live, this.policy)) return false;
     const { most, every } = TIERS[this.tier];
     if (performance.now() - this.asked < every) return false;
     this.asked = Infinity;
@@ -58,6 +60,12 @@ export class SeriesFeed {
     for (const name of ["times", ...FIGURES]) points[name].splice(0, over);
     Object.assign(this, { points, seq: answer.seq });
   }
+}
+
+/** Whether anything is recorded yet of this policy or domain: a new one has no series in its first second. @param {Live} live */
+function isRecorded({ policies, envoy }, name) {
+  const row = envoy ? envoy.domains.find(({ domain }) => domain === name) : policies.find((row) => row.name === name);
+  return row?.checks.some((value) => value !== null) ?? false;
 }
 
 /** @returns {Points} */

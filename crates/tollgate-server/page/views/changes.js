@@ -20,7 +20,9 @@ const figure = (number) => (number === undefined ? "–" : count(number));
 const compare = (before, after) =>
   after.map(({ quota, used, remaining }) => {
     const old = before.find((other) => other.quota === quota);
-    return [quota, figure(old?.used), figure(used), figure(remaining)];
+    // The answer to a refund has no `remaining`.
+    const left = remaining ?? (old && used !== undefined ? Math.max(0, old.limit - used) : undefined);
+    return [quota, figure(old?.used), figure(used), figure(left)];
   });
 
 /**

@@ -3,7 +3,7 @@
 
 import { select } from "../dialog.js";
 import { el, empty, facts, put, renew } from "../dom.js";
-import { count, share } from "../format.js";
+import { clean, count, share, told } from "../format.js";
 import { link } from "../route.js";
 import { seriesChart } from "../series_chart.js";
 import { SeriesFeed } from "../series_feed.js";
@@ -25,7 +25,7 @@ export function domain({ names: [name = "", rule] }) {
     const choose = () => (location.hash = link(["domain", name, which.value]));
     const which = select(
       "rule",
-      rules.map((rule) => [rule, rule]),
+      rules.map((rule) => [rule, clean(rule)]),
       { change: choose },
     );
     which.value = here;
@@ -34,11 +34,11 @@ export function domain({ names: [name = "", rule] }) {
   }
 
   return {
-    title: name,
+    title: clean(name),
     node: el(
       "div",
       el("p.kicker", el("a", { href: link(["domains"]) }, "Domains"), " / domain"),
-      el("h1", { tabindex: -1 }, name),
+      el("h1", { tabindex: -1 }, told(name)),
       found,
       lost,
     ),

@@ -2,7 +2,7 @@
 // Envoy's domains, where they decide in place of policies.
 
 import { command, el, empty, input, put, set, write } from "../dom.js";
-import { count, counted, rate } from "../format.js";
+import { clean, count, counted, rate } from "../format.js";
 import { liveTable, shareCell, text } from "../live_table.js";
 import { link } from "../route.js";
 import { checks, sparkCell } from "./policy_row.js";
@@ -11,7 +11,7 @@ function nameCell(cell) {
   const [name, about] = [el("a"), el("span.about")];
   put(cell, name, about);
   return (row) => {
-    write(name, row.domain);
+    write(name, clean(row.domain));
     set(name, "href", link(["domain", row.domain]));
     write(about, counted(row.limits, "limit"));
   };

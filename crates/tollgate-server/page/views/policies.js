@@ -59,9 +59,12 @@ export function policies() {
     el("section", el("h2", "Warnings"), warnings),
   );
   let asked = -Infinity;
+  let news = "";
 
-  async function read() {
-    if (performance.now() - asked < EVERY) return;
+  /** Reads the reloads now and then, and at once if there is one. */
+  async function read(now) {
+    if (now === news && performance.now() - asked < EVERY) return;
+    news = now;
     asked = performance.now();
     try {
       const { reloads: list } = (await ask("policies/history")).body;
@@ -126,7 +129,7 @@ export function policies() {
             ]
           : el("p.soft", "There are none."),
       );
-      read();
+      read(JSON.stringify([version, isInStep, text]));
     },
   };
 }

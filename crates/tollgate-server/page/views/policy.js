@@ -3,7 +3,7 @@
 
 import { choice } from "../dialog.js";
 import { el, empty, facts, renew, write } from "../dom.js";
-import { count, share } from "../format.js";
+import { clean, count, share, told } from "../format.js";
 import { link, note } from "../route.js";
 import { seriesChart } from "../series_chart.js";
 import { SeriesFeed } from "../series_feed.js";
@@ -39,7 +39,7 @@ export function policy({ names: [name = ""], values }) {
   const node = el(
     "div",
     el("p.kicker", el("a", { href: link([]) }, "Overview"), " / policy"),
-    el("div.head", el("h1", { tabindex: -1 }, name, " ", tags), tiers),
+    el("div.head", el("h1", { tabindex: -1 }, told(name), " ", tags), tiers),
     about,
     found,
     lost,
@@ -53,7 +53,7 @@ export function policy({ names: [name = ""], values }) {
   }
 
   return {
-    title: name,
+    title: clean(name),
     node,
     update(now) {
       live = now;
