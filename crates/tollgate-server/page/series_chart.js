@@ -35,7 +35,8 @@ export function seriesChart(height) {
     details,
   );
   whole.hidden = true;
-  set(chart.node, "aria-label", "No figures yet.");
+  write(title, "No figures yet");
+  set(chart.node, "aria-label", "No figures yet");
   chart.node.addEventListener("keydown", move);
   /** @type {SeriesFeed} */
   let feed;
@@ -73,7 +74,8 @@ export function seriesChart(height) {
   }
 
   function tabulate() {
-    if (!details.open) return;
+    // What somebody scrolls by the keyboard stays.
+    if (!details.open || table.contains(document.activeElement)) return;
     const isFine = feed.tier === "1s";
     const rows = groups(feed.points, isFine ? 60 : 12)
       .reverse()
