@@ -17,6 +17,7 @@ mod house;
 mod install;
 mod instructions;
 mod lints;
+mod live_page;
 mod node;
 mod planted;
 mod proof_tests;

@@ -44,6 +44,11 @@ pub(crate) fn page_viewer() -> Result<PathBuf> {
     PAGE.installed()
 }
 
+/// Returns the folder with the packages of a browser, and of axe-core.
+pub(crate) fn page_packages() -> Result<PathBuf> {
+    PAGE.directory()?.canonicalize().context("the packages of the browser are not installed")
+}
+
 /// Lets the browser open the interactive picture of `docs/choosing.md`.
 pub(crate) fn boundary_picture() -> Result<CheckOutcome> {
     let script = PAGE.directory()?.join(file_name(BOUNDARY_PICTURE)?);

@@ -8,6 +8,7 @@ use clap::Subcommand;
 use crate::command::{CommandLine, command, program, target_directory};
 use crate::deploy;
 use crate::install;
+use crate::live_page;
 use crate::planted;
 use crate::proof_tests::{
     envoy_tests, fault_tests, library_tests, models, network_tests, override_tests, policy_tests,
@@ -129,6 +130,13 @@ pub(crate) enum Proof {
         /// Plant known bugs in a copy of the sources, and show that each is found
         #[arg(long)]
         planted: bool,
+    },
+    /// Open the live page of a service under load in a browser: in every view and width, with a thousand policies, and
+    /// behind a proxy
+    Page {
+        /// Run only the suite that each change must pass
+        #[arg(long)]
+        quick: bool,
     },
     /// Fuzz the parsers of policy files and of logs, guided by coverage
     Parser {
@@ -256,6 +264,7 @@ pub(crate) fn brief(name: &str) -> &'static [&'static str] {
         "memory" => &["--seconds", "2", "--crowds", "200"],
         "mutations" => &["--inputs", "50000"],
         "overrides" => &["--changes", "1000"],
+        "page" => &["--quick"],
         "parser" => &["--seconds", "30"],
         "policies" => &["--files", "50000"],
         "realtime" => &["--minutes", "1"],
@@ -296,6 +305,7 @@ impl Proof {
                 planted::OVERRIDES.run()
             }
             Self::Overrides { changes, seed, round, planted: false } => overrides(changes, seed, round),
+            Self::Page { quick } => live_page::prove(quick),
             Self::Parser { seconds } => parser(seconds),
             Self::Policies { planted: true, .. } => planted::POLICIES.run(),
             Self::Policies { files, seed, planted: false } => policies(files, seed),

@@ -16,6 +16,7 @@ use crate::group;
 use crate::house;
 use crate::instructions;
 use crate::lints;
+use crate::live_page;
 use crate::node;
 use crate::proof_tests;
 use crate::proxies;
@@ -95,6 +96,7 @@ fn steps() -> Vec<Step> {
         Step::check("real clock", charge_on_the_real_clock).beside(),
         Step::check("older headers", older_headers).beside(),
         Step::check("report page", report_page).beside(),
+        Step::check("live page", live_page::check).beside(),
         Step::check("clients", clients::run_due_suites).beside(),
         Step::command(
             "doc tests",

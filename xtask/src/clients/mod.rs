@@ -157,7 +157,7 @@ fn run_suite(package: &ClientPackage, service: &Path) -> Result<()> {
 }
 
 /// Returns the path of a service that is built now, unless the environment names another.
-fn service() -> Result<PathBuf> {
+pub(crate) fn service() -> Result<PathBuf> {
     if std::env::var_os(SERVICE).is_none() {
         command("cargo build --locked --package tollgate-server --all-features --bin tollgate").run()?;
     }
@@ -165,7 +165,7 @@ fn service() -> Result<PathBuf> {
 }
 
 /// Returns the path of the service that the environment names, or of the one that was built with the tests.
-fn built_service() -> Result<PathBuf> {
+pub(crate) fn built_service() -> Result<PathBuf> {
     let named = std::env::var_os(SERVICE).map(PathBuf::from);
     let path =
         named.map_or_else(|| Ok(target_directory()?.join("debug").join("tollgate")), Ok::<_, Error>)?;
