@@ -14,7 +14,9 @@ use super::charge_result::ChargeResult;
 use super::charged_quotas::{ChargedEntry, ChargedQuota, ChargedQuotas};
 use super::in_flight::{InFlightRecord, InFlightResult, InFlightStanding};
 use super::trials::Trials;
-use crate::{HeaderFormat, HeaderFormats, KeyFault, NoKey, Outcome, OverridesVersion, Policy, TrialKind};
+use crate::{
+    HeaderFormat, HeaderFormats, KeyFault, Mode, NoKey, Outcome, OverridesVersion, Policy, TrialKind,
+};
 
 /// The decision on a request: its version of the policies, the policy that decided, and the results of trials.
 ///
@@ -196,7 +198,8 @@ impl PolicyDecision {
         }
         for trial in &decision.trials {
             if let Some(counters) = decision.set.counters(trial.policy) {
-                counters.tried(trial.kind, trial.answer().verdict());
+                let is_denied_now = decision.is_denied_without_trial(trial.policy);
+                counters.tried(trial.kind, trial.answer().verdict(), is_denied_now);
             }
         }
         decision
@@ -369,6 +372,18 @@ impl PolicyDecision {
                 },
             )
         })
+    }
+
+    /// Returns whether a request is denied while limits of this policy are on trial: by the limits that candidates would
+    /// replace, or by others if the policy is in shadow mode.
+    fn is_denied_without_trial(&self, place: u32) -> bool {
+        let Some(policy) = self.set.policies().policy(place) else { return false };
+        if policy.mode() == Mode::Shadow {
+            return !self.is_allowed();
+        }
+        let is_own = |other: &Policy| std::ptr::eq(policy, other);
+        self.quotas().any(|quota| !quota.state.has_room() && is_own(quota.policy))
+            || self.in_flight().any(|limit| !limit.state.has_room() && is_own(limit.policy))
     }
 
     /// Returns the quota that decided, unless a limit in flight did.

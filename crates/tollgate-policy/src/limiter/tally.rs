@@ -58,6 +58,11 @@ pub struct TrialTally {
     pub denied: u64,
     /// Trials that failed because the store did not answer.
     pub failed: u64,
+    /// Those of the denied that are denied now as well: by the limits of the policy itself, which candidates would
+    /// replace; if it is in shadow mode, by other policies. The rest would be denied by the trial alone.
+    pub denied_by_both: u64,
+    /// Those of the allowed that are denied now, in the same sense.
+    pub denied_only_now: u64,
 }
 
 /// The same, as it is counted. Every access is relaxed: each is a figure of its own that guards no other memory.
@@ -94,6 +99,8 @@ struct TrialCounters {
     allowed: AtomicU64,
     denied: AtomicU64,
     failed: AtomicU64,
+    denied_by_both: AtomicU64,
+    denied_only_now: AtomicU64,
 }
 
 impl Counters {
@@ -112,16 +119,21 @@ impl Counters {
         add(&self.failed);
     }
 
-    pub(super) fn tried(&self, kind: TrialKind, verdict: Option<Verdict>) {
+    /// Counts the verdict of a trial, and whether the request is denied without it.
+    pub(super) fn tried(&self, kind: TrialKind, verdict: Option<Verdict>, is_denied_now: bool) {
         let counters = match kind {
             TrialKind::Shadow => &self.shadow,
             TrialKind::Candidate => &self.candidate,
         };
-        add(match verdict {
-            Some(Verdict::Allowed) => &counters.allowed,
-            Some(Verdict::Denied) => &counters.denied,
-            None => &counters.failed,
-        });
+        let (all, denied_now) = match verdict {
+            Some(Verdict::Allowed) => (&counters.allowed, &counters.denied_only_now),
+            Some(Verdict::Denied) => (&counters.denied, &counters.denied_by_both),
+            None => return add(&counters.failed),
+        };
+        add(all);
+        if is_denied_now {
+            add(denied_now);
+        }
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -183,7 +195,10 @@ impl HoldCounters {
 
 impl TrialCounters {
     fn tally(&self) -> TrialTally {
-        TrialTally { allowed: read(&self.allowed), denied: read(&self.denied), failed: read(&self.failed) }
+        // The parts first, so that they are not above the whole.
+        let (denied_by_both, denied_only_now) = (read(&self.denied_by_both), read(&self.denied_only_now));
+        let (allowed, denied, failed) = (read(&self.allowed), read(&self.denied), read(&self.failed));
+        TrialTally { allowed, denied, failed, denied_by_both, denied_only_now }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Policies in shadow mode, and candidate limits.
 
 use tollgate::MemoryStore;
-use tollgate_policy::{Ground, PolicyLimiter, TrialKind};
+use tollgate_policy::{Ground, PolicyLimiter, TrialKind, TrialTally};
 use tollgate_testkit::{StoreFault, block_on};
 
 use super::{ALICE, TRIALS, attributes, check, limiter, policies_of, trials};
@@ -46,6 +46,35 @@ fn a_trial_takes_nothing_of_what_another_policy_denied() {
     let elsewhere = [("user", "alice"), ("path", "/")];
     assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(true))]);
     assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(false))]);
+}
+
+/// Whether a limit may be enforced shows in the requests that it alone would deny.
+#[test]
+fn verdicts_on_trial_are_compared_with_those_of_now() {
+    let limiter = limiter(
+        "  - { name: live, match: { path: /search }, key: [user], quotas: [2/1m], candidate: [1/1m, 4/1h] }
+  - { name: other, match: { path: /search }, key: [tenant], quotas: [5/1m], candidate: [9/1m] }
+  - { name: dark, mode: shadow, key: [user], quotas: [3/1m] }",
+    );
+    let from = |user| [("user", user), ("tenant", "t"), ("path", "/search")];
+    // Of the tenant, 5 fit: alice's 2, bob's 2, and carol's first.
+    let users = ["alice", "alice", "alice", "bob", "bob", "bob", "carol", "carol", "dave"];
+    users.iter().for_each(|user| drop(check(&limiter, &from(*user))));
+    (0..4).for_each(|_| drop(check(&limiter, &[("user", "alice"), ("tenant", "t"), ("path", "/")])));
+    let set = limiter.live();
+    let tallies: Vec<_> =
+        set.tally().map(|(_, tally)| (tally.denied, tally.candidate, tally.shadow)).collect();
+    let figures = |tally: TrialTally| {
+        let TrialTally { allowed, denied, denied_by_both, denied_only_now, .. } = tally;
+        [allowed, denied, denied_by_both, denied_only_now]
+    };
+    // The seconds of alice and bob are denied by the candidate alone, their thirds by both; carol's second and dave's
+    // are denied by the other policy, which is no concern of this candidate.
+    assert_eq!((tallies[0].0, figures(tallies[0].1)), (2, [4, 5, 2, 0]));
+    // Its candidate would admit both of those that it denies.
+    assert_eq!((tallies[1].0, figures(tallies[1].1)), (2, [9, 0, 0, 2]));
+    // Of all requests, 4 are denied now; one more of alice has no room, on a path that nothing else limits.
+    assert_eq!((tallies[2].0, figures(tallies[2].2)), (0, [10, 3, 0, 4]));
 }
 
 /// A list of the denied in shadow mode left no trace: nobody saw whom it would deny, and the request counted as
