@@ -124,9 +124,9 @@ pub use self::list::List;
 pub use self::matched::{MatchedPolicies, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};
 pub use self::overlap_index::OverlapIndex;
 pub use self::overrides::{
-    DeniedCount, InertReason, OverrideDigest, OverrideEntry, OverrideFit, OverrideKey, OverrideLimits,
-    OverrideLimitsError, OverrideName, OverrideNameError, OverrideQuotas, OverrideRecord, OverrideSet,
-    OverrideState, OverrideTarget, OverrideTargetError, OverridesLoad, OverridesVersion,
+    ActiveOverrides, DeniedCount, InertReason, OverrideDigest, OverrideEntry, OverrideFit, OverrideKey,
+    OverrideLimits, OverrideLimitsError, OverrideName, OverrideNameError, OverrideQuotas, OverrideRecord,
+    OverrideSet, OverrideState, OverrideTarget, OverrideTargetError, OverridesLoad, OverridesVersion,
     OverridesVersionError, TargetValue,
 };
 pub use self::overrun::Overrun;

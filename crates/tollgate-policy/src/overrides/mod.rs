@@ -10,6 +10,7 @@
 //! each version shares with the one before what has not changed. What many overrides say is compiled once (`terms`).
 //! Nothing here reads or writes a store.
 
+mod active;
 mod bulk;
 mod context;
 mod entry;
@@ -31,6 +32,7 @@ mod texts;
 mod tree;
 mod version;
 
+pub use self::active::ActiveOverrides;
 pub use self::bulk::OverridesLoad;
 pub use self::entry::OverrideEntry;
 pub(crate) use self::finder::{ByOverride, EndSlack, OverrideFinder, OverridesAt};

@@ -189,6 +189,10 @@ impl OverrideSet {
         self.parts.get(|name| (**name).cmp(policy)).map(|row| &row.part)
     }
 
+    pub(super) fn parts(&self) -> impl Iterator<Item = &PolicyOverrides> {
+        self.parts.iter().map(|row| &*row.part)
+    }
+
     pub(super) fn context(&self) -> &Context {
         &self.context
     }

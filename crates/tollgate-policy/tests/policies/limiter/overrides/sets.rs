@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{MemoryStore, Quota, Timestamp};
+use tollgate::{Key, ManualClock, MemoryStore, Quota, Timestamp};
 use tollgate_policy::{
     OverrideLimits, OverrideRecord, OverrideSet, OverrideState, OverridesVersion, Policies, Policy,
     PolicyLimiter,
@@ -54,6 +54,39 @@ fn a_change_of_the_overrides_leaves_the_policies_as_they_are() {
     assert_eq!(states(before.overrides()), []);
     assert_eq!(states(after.overrides()), [("a:tenant=acme".to_owned(), true)]);
     assert!(Arc::ptr_eq(&limiter.live(), &after));
+}
+
+/// Only those that apply are counted, and the next end says how long the count holds.
+#[test]
+fn active_overrides_are_counted_by_policy() {
+    let ended =
+        |id, millis| OverrideRecord { until: Some(Timestamp::from_unix_millis(millis)), ..record(id) };
+    let policies = policies(&["a", "b", "c"]);
+    let clock = ManualClock::at(Timestamp::from_unix_millis(1_000));
+    let digest = |key: &Key<'_>| u128::from(key.canonical_bytes().len() as u64);
+    let set = OverrideSet::new(Arc::new(digest), Arc::new(clock.clone()));
+    let records = [
+        record("a:tenant=acme"),
+        ended("a:tenant=beta", 3_000),
+        ended("a:tenant=gone", 1_000),
+        ended("a:=xXvTxt0caa3R8GNSS22skw", 2_000),
+        // It was set when the policy had another key.
+        OverrideRecord { key: "user".into(), ..record("b:tenant=acme") },
+        record("missing:tenant=acme"),
+    ];
+    let set = set.of_all(records, &policies);
+    let active = |millis| {
+        clock.set(Timestamp::from_unix_millis(millis));
+        let each = set.active().map(|active| (active.policy, active.count, active.until));
+        each.collect::<Vec<_>>()
+    };
+    let until = |millis| Some(Timestamp::from_unix_millis(millis));
+    assert_eq!(active(1_000), [("a", 3, until(2_000))]);
+    assert_eq!(active(1_999), [("a", 3, until(2_000))]);
+    assert_eq!(active(2_000), [("a", 2, until(3_000))]);
+    assert_eq!(active(3_000), [("a", 1, None)]);
+    let counted = set.after(None, None).filter(|entry| entry.state() == OverrideState::Active).count();
+    assert_eq!(counted, 1);
 }
 
 #[test]
