@@ -8,6 +8,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ring::digest::{SHA256, digest};
+use tokio::task::block_in_place;
 
 include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 
@@ -29,6 +30,7 @@ pub(crate) struct PackedBody {
     plain: Bytes,
     /// Made for the first client that takes it.
     gzip: OnceLock<Bytes>,
+    level: Compression,
     /// Names the content, without quotation marks.
     tag: String,
 }
@@ -59,12 +61,12 @@ impl PackedBody {
     pub(crate) fn new(plain: Bytes) -> Self {
         let hash = digest(&SHA256, &plain);
         let tag = hash.as_ref().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-        Self::named(plain, tag)
+        Self { plain, gzip: OnceLock::new(), level: Compression::default(), tag }
     }
 
-    /// Names the content by this tag, which no other content has.
-    pub(crate) fn named(plain: Bytes, tag: String) -> Self {
-        Self { plain, gzip: OnceLock::new(), tag }
+    /// A body that is soon replaced, so it is compressed fast. This tag names it, and no other one.
+    pub(crate) fn short_lived(plain: Bytes, tag: String) -> Self {
+        Self { plain, gzip: OnceLock::new(), level: Compression::fast(), tag }
     }
 
     pub(crate) fn tag(&self) -> &str {
@@ -75,14 +77,15 @@ impl PackedBody {
         self.plain.clone()
     }
 
-    /// Returns the compressed content.
+    /// Returns the compressed content. Other tasks of this thread go on elsewhere meanwhile, because no check may wait for
+    /// a page.
     pub(crate) fn gzip(&self) -> Bytes {
-        self.gzip.get_or_init(|| compressed(&self.plain)).clone()
+        self.gzip.get_or_init(|| block_in_place(|| compressed(&self.plain, self.level))).clone()
     }
 }
 
-fn compressed(plain: &[u8]) -> Bytes {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::default());
+fn compressed(plain: &[u8], level: Compression) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), level);
     // This cannot fail: a vector takes every byte.
     let _ = encoder.write_all(plain);
     encoder.finish().unwrap_or_default().into()

@@ -32,7 +32,7 @@ impl SharedAnswer {
         }
         // A second of a process has one answer, so nothing is hashed while viewers wait.
         let tag = format!("{:x}-{second}", self.process);
-        let answer = Arc::new(PackedBody::named(make().await, tag));
+        let answer = Arc::new(PackedBody::short_lived(make().await, tag));
         *last = Some((second, Arc::clone(&answer)));
         answer
     }
