@@ -1,5 +1,6 @@
 // @ts-check
-// The figure of a feed: what was allowed and denied, stacked; what was answered without the store; what trials would deny.
+// The figure of a feed: what was allowed and denied, stacked; what was answered without the store, or not at all; what
+// trials would deny.
 
 import { button, el, fill, renew, set, write } from "./dom.js";
 import { count, counted, hour, moment, second, share, stamp, told } from "./format.js";
@@ -44,7 +45,7 @@ export function seriesChart(height) {
   let read = 0;
 
   function words(at) {
-    const { times, allowed, denied, trial_denied: trial, by_fallback: fallback } = feed.points;
+    const { times, allowed, denied, trial_denied: trial, by_fallback: fallback, failed } = feed.points;
     const from = times[at] * 1000;
     const time = feed.tier === "1s" ? second(from) : `${hour(from)} to ${hour(from + 300_000)}`;
     if (allowed[at] === null) return `${time}: no data`;
@@ -53,6 +54,7 @@ export function seriesChart(height) {
     const more = [
       trial[at] && `${count(trial[at])} denied by a trial`,
       fallback[at] && `${count(fallback[at])} without the store`,
+      failed[at] && `${count(failed[at])} failed`,
     ];
     return [`${time}: ${counted(all, "check")}`, `${count(no)} denied (${share(no, all)})`, ...more]
       .filter(Boolean)
@@ -79,19 +81,20 @@ export function seriesChart(height) {
     const isFine = feed.tier === "1s";
     const rows = groups(feed.points, isFine ? 60 : 12)
       .reverse()
-      .map(({ from, allowed, denied, all, trial, fallback }) => [
+      .map(({ from, allowed, denied, all, trial, fallback, failed }) => [
         isFine ? second(from) : hour(from),
         count(allowed),
         count(denied),
         share(denied, all),
         count(trial),
         count(fallback),
+        count(failed),
       ]);
     fill(
       table,
       plainTable(
         `${TITLES[feed.tier][0]}, in sums`,
-        [isFine ? "<minute from" : "<hour from", "allowed", "denied", "denied %", "on trial", "without the store"],
+        [isFine ? "<minute from" : "<hour from", "allowed", "denied", "denied %", "on trial", "without the store", "failed"],
         rows,
       ),
     );
@@ -106,7 +109,7 @@ export function seriesChart(height) {
         chart.showAll();
       }
       feed = next;
-      const { times, allowed, denied, trial_denied: trial, by_fallback: fallback } = feed.points;
+      const { times, allowed, denied, trial_denied: trial, by_fallback: fallback, failed } = feed.points;
       if (!times.length) return;
       // A line along zero says nothing.
       const some = (values) => values.map((value, at) => (value || values[at - 1] || values[at + 1] ? value : null));
@@ -116,6 +119,7 @@ export function seriesChart(height) {
         { kind: "area.fallback", name: "answered without the store", values: fallback },
         { kind: "area.denied", name: "denied", values: denied },
         { kind: "line.trial", name: "denied by a trial", values: some(trial) },
+        { kind: "line.lost", name: "failed", values: some(failed) },
       ].filter(({ name, values }) => ["allowed", "denied"].includes(name) || values.some(Boolean));
       const events = feed.marks.filter(({ at }) => stamp(at) >= times[0] * 1000);
       chart.draw(

@@ -3,7 +3,7 @@
 
 import { ask, query } from "./api.js";
 
-const FIGURES = ["allowed", "denied", "trial_denied", "by_fallback"];
+const FIGURES = ["allowed", "denied", "trial_denied", "by_fallback", "failed"];
 export const TIERS = {
   "1s": { most: 600, every: 800, lengths: [1, 600] },
   "5m": { most: 288, every: 15_000, lengths: [300, 86_400] },
@@ -69,16 +69,16 @@ function isRecorded({ policies, envoy }, name) {
 }
 
 /** @returns {Points} */
-const none = () => ({ times: [], allowed: [], denied: [], trial_denied: [], by_fallback: [] });
+const none = () => ({ times: [], allowed: [], denied: [], trial_denied: [], by_fallback: [], failed: [] });
 
 /** The sums over groups of so many points. @param {Points} points */
 export function groups(points, size) {
   const list = [];
   for (let from = 0; from < points.times.length; from += size) {
-    const [allowed, denied, trial, fallback] = FIGURES.map((name) =>
+    const [allowed, denied, trial, fallback, failed] = FIGURES.map((name) =>
       points[name].slice(from, from + size).reduce((all, value) => all + value, 0),
     );
-    list.push({ from: points.times[from] * 1000, allowed, denied, trial, fallback, all: allowed + denied });
+    list.push({ from: points.times[from] * 1000, allowed, denied, trial, fallback, failed, all: allowed + denied });
   }
   return list;
 }

@@ -2,6 +2,15 @@
 
 interface Sums { allowed: number; denied: number; failed: number }
 
+/** A trial since it began, beside what denies now. */
+interface Trial extends Sums {
+  kind: "shadow" | "candidate";
+  since: string;
+  denied_by_both: number;
+  denied_only_on_trial: number;
+  denied_only_now: number;
+}
+
 interface LivePolicy extends Sums {
   name: string;
   mode: "enforce" | "shadow" | "off";
@@ -13,6 +22,7 @@ interface LivePolicy extends Sums {
   by_fallback: number;
   shadow?: Sums;
   candidate?: Sums;
+  trials?: Trial[];
   overrides?: number;
   checks: (number | null)[];
   denials: (number | null)[];
@@ -95,6 +105,7 @@ interface Series {
     denied: (number | null)[];
     trial_denied: (number | null)[];
     by_fallback: (number | null)[];
+    failed: (number | null)[];
   }[];
   events?: Mark[];
 }
@@ -198,6 +209,7 @@ interface Points {
   denied: (number | null)[];
   trial_denied: (number | null)[];
   by_fallback: (number | null)[];
+  failed: (number | null)[];
 }
 
 interface Change {

@@ -1,17 +1,14 @@
 // @ts-check
-// Trials: can a limit be enforced? What policies in shadow mode and candidates would deny, against what is denied now.
+// Trials: can a limit be enforced? What policies in shadow mode and candidates would deny, beside what is denied now.
 
-import { command, el, empty, write } from "../dom.js";
-import { count, length, share } from "../format.js";
+import { command, el, empty } from "../dom.js";
+import { count, length, share, stamp } from "../format.js";
 import { liveTable, shareCell, text } from "../live_table.js";
-import { groups, SeriesFeed } from "../series_feed.js";
-import { checks, nameCell, trialOf } from "./policy_row.js";
+import { nameCell } from "./policy_row.js";
 
-/** @typedef {{policy: LivePolicy, all: number, denied: number, trial: number, seen: number}} Row */
+/** @typedef {{policy: LivePolicy, trial: Trial, all: number, age: number}} Row */
 
-/** So many policies are followed over a day; the others show their last minute. */
-const FOLLOWED = 24;
-/** With fewer, 95 % certainty that at most 1 in 1,000 would be denied cannot be had. */
+/** With fewer and no denial, 95 % certainty that at most 1 in 1,000 is denied cannot be had: ln 0.05 / ln 0.999. */
 const ENOUGH = 2995;
 const DAY = 86_400_000;
 
@@ -26,16 +23,27 @@ function most(part, whole) {
 }
 
 /** @param {Row} row */
-function judgement({ all, trial, seen }) {
+function judgement({ trial, all, age }) {
   if (all < ENOUGH) return `not yet: ${count(all)} of ${count(ENOUGH)} checks`;
-  return seen < 0.98 * DAY
-    ? `not yet: ${length(seen - (seen % 60_000))} of a day`
-    : `yes: at most ${share(most(trial, all))}`;
+  return age < DAY
+    ? `not yet: ${length(age - (age % 60_000))} of a day`
+    : `yes: at most ${share(most(trial.denied_only_on_trial, all))} newly denied`;
 }
 
 /** @param {Row} row */
-const about = ({ policy: { mode, quotas, candidates = [] } }) =>
-  mode === "shadow" ? quotas.join(", ") : `${candidates.flat().join(", ")}, now ${quotas.join(", ")}`;
+const about = ({ policy: { quotas, candidates = [] }, trial: { kind } }) =>
+  kind === "shadow"
+    ? `${quotas.join(", ") || "all it matches"}, beside other policies`
+    : `${candidates.flat().join(", ") || "of overrides"}, now ${quotas.join(", ")}`;
+
+/** A column of a count. @returns {Column<Row>} */
+const counts = (name, head, kind, figure) => ({
+  name,
+  head,
+  kind,
+  order: figure,
+  make: text((row) => count(figure(row))),
+});
 
 /** @type {Column<Row>[]} */
 const COLUMNS = [
@@ -46,82 +54,74 @@ const COLUMNS = [
     order: ({ policy }) => policy.name,
     make: nameCell(
       ({ policy }) => [policy.name, { tier: "5m" }],
-      ({ policy }) => [policy.mode === "shadow" ? "shadow" : "candidate"],
+      ({ trial, policy }) => [trial.kind, policy.mode === "shadow" && trial.kind !== "shadow" && "in shadow mode"],
       about,
     ),
   },
-  { name: "checks", head: "checks", order: ({ all }) => all, make: text(({ all }) => count(all)) },
+  counts("checks", "checks", "", ({ all }) => all),
+  {
+    name: "trial",
+    head: "denied on trial",
+    order: ({ trial, all }) => trial.denied / (all || 1),
+    make: shareCell(
+      ({ trial }) => trial.denied,
+      ({ all }) => all,
+    ),
+  },
   {
     name: "now",
     head: "denied now",
-    order: ({ all, denied }) => denied / (all || 1),
-    make: text(({ all, denied }) => share(denied, all)),
+    kind: "wide-only",
+    order: ({ trial, all }) => (trial.denied_by_both + trial.denied_only_now) / (all || 1),
+    make: text(({ trial, all }) => share(trial.denied_by_both + trial.denied_only_now, all)),
   },
+  counts("new", "only on trial", "", ({ trial }) => trial.denied_only_on_trial),
+  counts("old", "only now", "wide-only", ({ trial }) => trial.denied_only_now),
+  counts("both", "by both", "wider-only", ({ trial }) => trial.denied_by_both),
   {
-    name: "trial",
-    head: "on trial",
-    order: ({ all, trial }) => trial / (all || 1),
-    make: shareCell(
-      ({ trial }) => trial,
-      ({ all }) => all,
-    ),
+    name: "since",
+    head: "for",
+    kind: "wide-only",
+    order: ({ age }) => age,
+    make: text(({ age }) => length(age < 60_000 ? age : age - (age % 60_000))),
   },
   { name: "enough", head: "enough data?", kind: "left wide-only", make: text(judgement) },
 ];
 
 /** @returns {View} */
 export function trials() {
-  const table = liveTable("Trials", COLUMNS, ({ policy }) => policy.name, "trial");
+  const table = liveTable("Trials", COLUMNS, ({ policy, trial }) => `${policy.name}:${trial.kind}`, "new");
   const none = empty(
     "Nothing is on trial.",
     "Give a policy a candidate, or `mode: shadow`. It is counted and denies nobody:",
     command('- name: search\n  match: { path: "/search" }\n  key: [ip]\n  quotas: [300/1m]\n  candidate: [30/1m]'),
   );
-  const more = el("p.soft.small");
-  const node = el(
-    "div",
-    el("h1", { tabindex: -1 }, "Trials"),
-    el("p.lead", "What would be denied if these limits were enforced, beside what is denied now."),
-    table.node,
-    more,
-    none,
+  const more = el(
+    "p.soft.small",
+    "Figures are since the start of this process, or since a reload changed the policy. “Only on trial” is what would be denied in addition, and “only now” what would be admitted again. The bound is of 95 %, if requests are independent. A denied client would have waited or gone away, which a trial cannot show.",
   );
-  /** @type {Map<string, SeriesFeed>} */
-  const feeds = new Map();
-  let isReading = false;
-
-  async function read(list, live) {
-    if (isReading) return;
-    isReading = true;
-    for (const { name } of list.slice(0, FOLLOWED)) {
-      if (!feeds.has(name)) feeds.set(name, new SeriesFeed(name, "5m"));
-      if (node.isConnected) await feeds.get(name)?.read(live);
-    }
-    isReading = false;
-  }
-
-  /** @param {LivePolicy} policy @param {Live} live @returns {Row} */
-  function row(policy, { at, span_seconds: span }) {
-    const points = feeds.get(policy.name)?.points;
-    const first = points?.allowed.findIndex((value) => value !== null) ?? -1;
-    const [day] = points && first >= 0 ? groups(points, 288) : [];
-    if (points && day?.all) return { policy, ...day, seen: Date.parse(at) - points.times[first] * 1000 };
-    return { policy, all: checks(policy), denied: policy.denied, trial: trialOf(policy).denied, seen: span * 1000 };
-  }
-
   return {
     title: "Trials",
-    node,
-    update(live) {
-      const list = live.policies.filter(({ mode, candidates }) => mode === "shadow" || candidates?.length);
-      read(list, live);
-      table.update(list.map((policy) => row(policy, live)));
-      table.node.hidden = more.hidden = !list.length;
-      none.hidden = list.length > 0;
-      write(
-        more,
-        `Figures are of the last day, or since the start${list.length > FOLLOWED ? `; after the first ${FOLLOWED}, of the last minute` : ""}. The bound is of 95 %, if requests are independent. A denied client would have waited or gone away, which a trial cannot show.`,
+    node: el(
+      "div",
+      el("h1", { tabindex: -1 }, "Trials"),
+      el("p.lead", "What would be denied if these limits were enforced, beside what is denied now."),
+      table.node,
+      more,
+      none,
+    ),
+    update({ at, policies }) {
+      const rows = policies.flatMap((policy) =>
+        (policy.trials || []).map((trial) => ({
+          policy,
+          trial,
+          all: trial.allowed + trial.denied,
+          age: stamp(at) - stamp(trial.since),
+        })),
       );
+      table.update(rows);
+      table.node.hidden = more.hidden = !rows.length;
+      none.hidden = rows.length > 0;
     },
   };
 }

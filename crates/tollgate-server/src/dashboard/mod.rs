@@ -1,22 +1,28 @@
 //! The live page and its data: what an operator sees of this process while it runs.
 //!
 //! `page` has the files of the page. They hold no data: the page reads all of it from the operations in
-//! [`http::dashboard`](crate::http). `series` has figures over time, and `viewers` bounds how often they are asked for.
+//! [`http::dashboard`](crate::http). `series` has figures over time, `trial_book` those of trials since they began,
+//! `override_counts` how many overrides apply, and `viewers` bounds how often they are asked for.
 //! Nothing here is on the way of a check.
 
+mod override_counts;
 pub(crate) mod page;
 pub(crate) mod series;
 mod shared_answer;
+mod trial_book;
 mod viewers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
+use tollgate_policy::PolicySet;
 
+pub(crate) use self::override_counts::OverrideCounts;
 use self::page::PageFiles;
 use self::series::{PolicyCounts, ProcessStates, Recorder};
 pub(crate) use self::shared_answer::SharedAnswer;
+pub(crate) use self::trial_book::{RunningTrial, TrialBook};
 pub(crate) use self::viewers::Viewers;
 use crate::metrics::{MetricSources, Snapshot};
 use crate::net::drain::Phase;
@@ -36,6 +42,8 @@ pub(crate) struct Dashboard {
     figures: Arc<MetricSources>,
     phase: Phase,
     recorder: Mutex<Recorder>,
+    trials: Mutex<TrialBook>,
+    overrides: Mutex<OverrideCounts>,
     /// `None` if none are counted.
     pub(crate) talkers: Option<Arc<Talkers>>,
 }
@@ -57,6 +65,8 @@ impl Dashboard {
             figures,
             phase,
             recorder: Mutex::new(Recorder::new(SystemClock.now())),
+            trials: Mutex::default(),
+            overrides: Mutex::default(),
             talkers: None,
         }
     }
@@ -74,6 +84,18 @@ impl Dashboard {
     pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {
         // Nothing under this lock leaves a half-made change.
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the figures of trials.
+    pub(crate) fn trials(&self) -> MutexGuard<'_, TrialBook> {
+        self.trials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many overrides apply to these policies now.
+    pub(crate) fn override_counts(&self, live: &PolicySet) -> MutexGuard<'_, OverrideCounts> {
+        let mut counts = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.renew(live);
+        counts
     }
 
     /// Records the figures at the end of each second.
@@ -100,6 +122,7 @@ impl Dashboard {
         let mut recorder = self.recorder();
         match &snapshot.envoy {
             None => {
+                self.trials().look(now, &snapshot.policies.live);
                 let tallies = snapshot.policies.live.tally();
                 let counts = tallies.map(|(policy, tally)| (policy.name(), PolicyCounts::of(&tally)));
                 recorder.tick(now, counts, process, states);

@@ -10,8 +10,16 @@ pub(crate) struct PolicyCounts {
     pub(crate) failed: u64,
     /// Those of the allowed and denied that were decided without the store.
     pub(crate) by_fallback: u64,
-    pub(crate) shadow: TrialTally,
-    pub(crate) candidate: TrialTally,
+    pub(crate) shadow: TrialVerdicts,
+    pub(crate) candidate: TrialVerdicts,
+}
+
+/// Verdicts on trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TrialVerdicts {
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    pub(crate) failed: u64,
 }
 
 /// What is kept of a policy for one point in time.
@@ -19,8 +27,9 @@ pub(crate) struct PolicyCounts {
 pub(crate) struct SeriesPoint {
     pub(crate) allowed: u32,
     pub(crate) denied: u32,
-    pub(crate) trial_denied: u32,
+    pub(crate) failed: u32,
     pub(crate) by_fallback: u32,
+    pub(crate) trial_denied: u32,
 }
 
 impl PolicyCounts {
@@ -30,8 +39,8 @@ impl PolicyCounts {
             denied: tally.denied,
             failed: tally.failed,
             by_fallback: tally.allowed_by_fallback + tally.denied_by_fallback,
-            shadow: tally.shadow,
-            candidate: tally.candidate,
+            shadow: TrialVerdicts::from(tally.shadow),
+            candidate: TrialVerdicts::from(tally.candidate),
         }
     }
 
@@ -63,96 +72,66 @@ impl PolicyCounts {
         SeriesPoint {
             allowed: narrow(self.allowed),
             denied: narrow(self.denied),
-            trial_denied: narrow(self.trial_denied()),
+            failed: narrow(self.failed),
             by_fallback: narrow(self.by_fallback),
+            trial_denied: narrow(self.trial_denied()),
         }
     }
 
-    /// Returns the figures that a [point](SeriesPoint) does not tell.
-    pub(super) fn rest(&self) -> [u32; 7] {
-        let Self { failed, shadow, candidate, .. } = self;
-        [
-            *failed,
-            shadow.allowed,
-            shadow.denied,
-            shadow.failed,
-            candidate.allowed,
-            candidate.denied,
-            candidate.failed,
-        ]
-        .map(narrow)
+    /// Returns the verdicts on trial, which a [point](SeriesPoint) has not each.
+    pub(super) fn trial_verdicts(&self) -> [u32; 6] {
+        let [shadow, candidate] = [self.shadow, self.candidate].map(TrialVerdicts::figures);
+        let ([a, b, c], [d, e, f]) = (shadow, candidate);
+        [a, b, c, d, e, f].map(narrow)
+    }
+
+    /// Sums over some time, from the sum of points and from those of the verdicts on trial.
+    pub(super) fn of_sums(points: [u64; 5], trials: [u64; 6]) -> Self {
+        // The denied on trial are in the other sums, of each trial.
+        let [allowed, denied, failed, by_fallback, _] = points;
+        let [a, b, c, d, e, f] = trials;
+        Self::of_figures([allowed, denied, failed, by_fallback, a, b, c, d, e, f])
     }
 
     fn figures(&self) -> [u64; 10] {
         let Self { allowed, denied, failed, by_fallback, shadow, candidate } = self;
-        let trials = [shadow, candidate].map(|trial| [trial.allowed, trial.denied, trial.failed]);
-        let [[a, b, c], [d, e, f]] = trials;
+        let ([a, b, c], [d, e, f]) = (shadow.figures(), candidate.figures());
         [*allowed, *denied, *failed, *by_fallback, a, b, c, d, e, f]
     }
 
+    fn of_figures([allowed, denied, failed, by_fallback, a, b, c, d, e, f]: [u64; 10]) -> Self {
+        let trial = |[allowed, denied, failed]: [u64; 3]| TrialVerdicts { allowed, denied, failed };
+        let (shadow, candidate) = (trial([a, b, c]), trial([d, e, f]));
+        Self { allowed, denied, failed, by_fallback, shadow, candidate }
+    }
+
     fn combined(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
-        let combined_trial = |own: TrialTally, other: TrialTally| {
-            trial(
-                combine(own.allowed, other.allowed),
-                combine(own.denied, other.denied),
-                combine(own.failed, other.failed),
-            )
-        };
-        Self {
-            allowed: combine(self.allowed, other.allowed),
-            denied: combine(self.denied, other.denied),
-            failed: combine(self.failed, other.failed),
-            by_fallback: combine(self.by_fallback, other.by_fallback),
-            shadow: combined_trial(self.shadow, other.shadow),
-            candidate: combined_trial(self.candidate, other.candidate),
-        }
+        let mut figures = self.figures();
+        figures.iter_mut().zip(other.figures()).for_each(|(own, other)| *own = combine(*own, other));
+        Self::of_figures(figures)
     }
 }
 
-/// The sum of points. A thousand policies are summed up while somebody waits.
-#[derive(Debug, Default)]
-pub(super) struct PointSum {
-    allowed: u64,
-    denied: u64,
-    by_fallback: u64,
+impl TrialVerdicts {
+    const fn figures(self) -> [u64; 3] {
+        [self.allowed, self.denied, self.failed]
+    }
 }
 
-impl PointSum {
-    pub(super) fn add(&mut self, point: SeriesPoint) {
-        self.allowed += u64::from(point.allowed);
-        self.denied += u64::from(point.denied);
-        self.by_fallback += u64::from(point.by_fallback);
-    }
-
-    /// Returns the counts, with the [rest](PolicyCounts::rest) of the figures.
-    pub(super) fn with_rest(self, rest: [u64; 7]) -> PolicyCounts {
-        let Self { allowed, denied, by_fallback } = self;
-        let [failed, shadow_allowed, shadow_denied, shadow_failed, candidate @ ..] = rest;
-        let [candidate_allowed, candidate_denied, candidate_failed] = candidate;
-        PolicyCounts {
-            allowed,
-            denied,
-            failed,
-            by_fallback,
-            shadow: trial(shadow_allowed, shadow_denied, shadow_failed),
-            candidate: trial(candidate_allowed, candidate_denied, candidate_failed),
-        }
+impl From<TrialTally> for TrialVerdicts {
+    fn from(TrialTally { allowed, denied, failed, .. }: TrialTally) -> Self {
+        Self { allowed, denied, failed }
     }
 }
 
 impl SeriesPoint {
-    pub(super) fn add(&mut self, other: Self) {
-        self.allowed = self.allowed.saturating_add(other.allowed);
-        self.denied = self.denied.saturating_add(other.denied);
-        self.trial_denied = self.trial_denied.saturating_add(other.trial_denied);
-        self.by_fallback = self.by_fallback.saturating_add(other.by_fallback);
+    pub(super) const fn figures(self) -> [u32; 5] {
+        [self.allowed, self.denied, self.failed, self.by_fallback, self.trial_denied]
     }
-}
 
-fn trial(allowed: u64, denied: u64, failed: u64) -> TrialTally {
-    let mut tally = TrialTally::default();
-    (tally.allowed, tally.denied, tally.failed) = (allowed, denied, failed);
-    tally
+    pub(super) const fn of_figures([allowed, denied, failed, by_fallback, trial_denied]: [u32; 5]) -> Self {
+        Self { allowed, denied, failed, by_fallback, trial_denied }
+    }
 }
 
 /// No process decides four billion requests in a second.

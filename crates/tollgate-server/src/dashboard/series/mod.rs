@@ -10,10 +10,10 @@ mod policy_series;
 mod recorded_time;
 mod recorder;
 
-pub(crate) use self::counts::{PolicyCounts, SeriesPoint};
+pub(crate) use self::counts::{PolicyCounts, SeriesPoint, TrialVerdicts};
 pub(crate) use self::event::Event;
 pub(crate) use self::policy_series::PolicySeries;
-pub(crate) use self::recorded_time::Tier;
+pub(crate) use self::recorded_time::{MINUTE, Tier};
 pub(crate) use self::recorder::{ProcessStates, Recorder};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tollgate::Timestamp;
 use super::point_ring::PointRing;
 
 /// The seconds over which answers sum up.
-pub(super) const MINUTE: u64 = 60;
+pub(crate) const MINUTE: usize = 60;
 
 /// How long a point is, and how many are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,11 @@ impl RecordedTime {
             Tier::Seconds => self.seconds.get(number),
             Tier::Periods => self.periods.get(number),
         }
+    }
+
+    /// Returns whether each of the last seconds has data, the oldest one first.
+    pub(super) fn last_minute(&self) -> impl Iterator<Item = bool> {
+        self.seconds.latest(self.last, MINUTE).copied()
     }
 
     /// Returns the points that end after this second. All of them if it is not one of this process.

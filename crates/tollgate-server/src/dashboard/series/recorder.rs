@@ -73,7 +73,7 @@ impl Recorder {
         }
         self.total.add(second, &new);
         self.readings.push_back((second, process));
-        while self.readings.get(1).is_some_and(|(number, _)| number + MINUTE <= second) {
+        while self.readings.get(1).is_some_and(|(number, _)| number + MINUTE as u64 <= second) {
             self.readings.pop_front();
         }
         self.note(now, states);
@@ -186,12 +186,14 @@ impl Recorder {
         self.time.has_data(tier, number).then(|| series.point(tier, number))
     }
 
-    /// Returns the points of the last minute, the oldest one first. Those before the start have no data.
-    pub(crate) fn last_minute(&self, series: &PolicySeries) -> impl Iterator<Item = Option<SeriesPoint>> {
-        let last = self.second();
-        (0..MINUTE).rev().map(move |ago| {
-            let number = last.checked_sub(ago).filter(|number| *number > 0)?;
-            self.point(series, Tier::Seconds, number)
-        })
+    /// Returns how many a series allowed and denied in each second of the last minute, the oldest one first. Those before
+    /// the start have no data.
+    pub(crate) fn last_minute(&self, series: &PolicySeries) -> [Option<(u32, u32)>; MINUTE] {
+        let mut decided = [None; MINUTE];
+        let seconds = self.time.last_minute().zip(series.decided());
+        for (place, (has_data, counts)) in decided.iter_mut().zip(seconds) {
+            *place = has_data.then_some(counts);
+        }
+        decided
     }
 }

@@ -48,8 +48,9 @@ impl Ledger {
         Some(SeriesPoint {
             allowed: narrow(sum.allowed),
             denied: narrow(sum.denied),
-            trial_denied: narrow(sum.shadow.denied + sum.candidate.denied),
+            failed: narrow(sum.failed),
             by_fallback: narrow(sum.by_fallback),
+            trial_denied: narrow(sum.shadow.denied + sum.candidate.denied),
         })
     }
 }
@@ -89,8 +90,14 @@ fn expect(recorder: &Recorder, ledger: &Ledger, live: &BTreeMap<&'static str, Po
                 );
             }
         }
+        let decided = (0..60).rev().map(|ago| {
+            let number = second.checked_sub(ago).filter(|number| *number > 0)?;
+            ledger.point(name, number..=number).map(|point| (point.allowed, point.denied))
+        });
+        let decided: Vec<_> = decided.collect();
+        assert_eq!(recorder.last_minute(series).to_vec(), decided, "seed {seed}: {name:?} at {second}");
         let minute = second.saturating_sub(59).max(1)..=second;
-        assert_eq!(series.minute(second), ledger.sum(name, minute), "seed {seed}: {name:?} at {second}");
+        assert_eq!(series.minute(), ledger.sum(name, minute), "seed {seed}: {name:?} at {second}");
     }
 }
 

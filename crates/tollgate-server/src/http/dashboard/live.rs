@@ -3,18 +3,19 @@
 use bytes::Bytes;
 use http::Request;
 use hyper::body::Incoming;
+use tokio::task::block_in_place;
 use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_wire::body::TimeText;
 
 use super::shared_body;
 use crate::access::caller::Caller;
 use crate::answer::rejection::Rejection;
-use crate::dashboard::Dashboard;
 use crate::dashboard::series::Recorder;
+use crate::dashboard::{Dashboard, OverrideCounts, TrialBook};
 use crate::http::override_body::OverridesVersionText;
 use crate::http::wire::{
     DomainRow, DomainRows, EventRow, Latency, LiveMemory, LiveOverrides, LiveProcess, LiveReply, LiveStore,
-    LiveTotals, PolicyRow, ServiceState, SourceCounts, WarningRow,
+    LiveTotals, PolicyRows, ServiceState, SourceCounts, WarningRow,
 };
 use crate::http::{Edge, Reply, reply};
 use crate::live::record::ReloadOutcome;
@@ -25,6 +26,15 @@ const MAX_ROWS: usize = 1_000;
 
 /// The most warnings in an answer.
 pub(super) const MAX_WARNINGS: usize = 50;
+
+/// What an answer is made from.
+#[derive(Clone, Copy)]
+struct LiveFigures<'a> {
+    snapshot: &'a Snapshot,
+    recorder: &'a Recorder,
+    trials: &'a TrialBook,
+    overrides: &'a OverrideCounts,
+}
 
 impl Edge {
     /// The figures cover all policies, so callers that may use only some are refused.
@@ -50,16 +60,21 @@ impl Edge {
             Err(rejection) if self.phase.is_leaving() => (ServiceState::Draining, rejection.detail()),
             Err(rejection) => (ServiceState::NotReady, rejection.detail()),
         };
-        let snapshot = dashboard.snapshot();
-        let recorder = dashboard.recorder();
-        reply::bytes(&self.live_reply(dashboard, &snapshot, &recorder, (state, state_text)))
+        // No check waits for a page: other tasks of this thread go on elsewhere meanwhile.
+        block_in_place(|| {
+            let snapshot = dashboard.snapshot();
+            let overrides = dashboard.override_counts(&snapshot.policies.live);
+            let (recorder, trials) = (dashboard.recorder(), dashboard.trials());
+            let (recorder, trials, overrides) = (&*recorder, &*trials, &*overrides);
+            let figures = LiveFigures { snapshot: &snapshot, recorder, trials, overrides };
+            reply::bytes(&self.live_reply(dashboard, figures, (state, state_text)))
+        })
     }
 
     fn live_reply<'a>(
         &'a self,
         dashboard: &'a Dashboard,
-        snapshot: &'a Snapshot,
-        recorder: &Recorder,
+        LiveFigures { snapshot, recorder, trials, overrides }: LiveFigures<'a>,
         (state, state_text): (ServiceState, &str),
     ) -> LiveReply<'a> {
         let (span_seconds, process) = recorder.minute();
@@ -92,11 +107,7 @@ impl Edge {
             warnings: warnings.iter().take(MAX_WARNINGS).map(WarningRow::from).collect(),
             warnings_count: warnings.len(),
             span_seconds,
-            totals: LiveTotals::new(
-                &process,
-                &recorder.total().minute(recorder.second()),
-                recorder.checks_now(),
-            ),
+            totals: LiveTotals::new(&process, &recorder.total().minute(), recorder.checks_now()),
             sources: SourceCounts::new(&process),
             latency_ms: Latency::of(&process.decisions),
             memory: LiveMemory::new(&snapshot.memory, &process),
@@ -106,7 +117,12 @@ impl Edge {
                 LiveStore::new(kind, up, status, &process, self.decider.without_store())
             }),
             talkers: dashboard.talkers.as_ref().map_or("off", |talkers| talkers.names().name()),
-            policies: policies.iter().take(MAX_ROWS).map(|policy| PolicyRow::new(policy, recorder)).collect(),
+            policies: PolicyRows {
+                policies: policies.get(..MAX_ROWS).unwrap_or(policies),
+                recorder,
+                trials,
+                overrides,
+            },
             policies_count: policies.len(),
             envoy: envoy.map(|envoy| DomainRows {
                 domains: domain_rows(envoy, dashboard.talkers.is_some(), recorder),

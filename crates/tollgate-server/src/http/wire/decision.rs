@@ -70,10 +70,10 @@ struct TrialBody<'a> {
 }
 
 /// The subject of a trial: the policy, because it is in shadow mode, or its candidates.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TrialKind")]
-enum TrialKindBody {
+pub(super) enum TrialKindBody {
     Shadow,
     Candidate,
 }
@@ -138,6 +138,15 @@ impl<'a> OfService<'a> {
     }
 }
 
+impl From<TrialKind> for TrialKindBody {
+    fn from(kind: TrialKind) -> Self {
+        match kind {
+            TrialKind::Shadow => Self::Shadow,
+            TrialKind::Candidate => Self::Candidate,
+        }
+    }
+}
+
 /// Written one after another, without creating a list.
 struct Trials<'a>(&'a PolicyDecision);
 
@@ -151,10 +160,7 @@ impl Serialize for Trials<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.trials().map(|TrialDecision { policy, kind, answer }| TrialBody {
             policy: policy.name(),
-            kind: match kind {
-                TrialKind::Shadow => TrialKindBody::Shadow,
-                TrialKind::Candidate => TrialKindBody::Candidate,
-            },
+            kind: kind.into(),
             answer: match answer.verdict() {
                 Some(Verdict::Allowed) => TrialAnswerBody::Allowed,
                 Some(Verdict::Denied) => TrialAnswerBody::Denied,

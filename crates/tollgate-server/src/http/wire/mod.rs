@@ -33,7 +33,7 @@ pub(super) use self::inspection::{
 };
 pub(super) use self::live::{
     DomainRow, DomainRows, EventRow, HistoryReply, Latency, LiveMemory, LiveOverrides, LiveProcess,
-    LiveReply, LiveStore, LiveTotals, PolicyRow, ReloadEntry, SeriesReply, SeriesRow, ServiceState,
+    LiveReply, LiveStore, LiveTotals, PolicyRows, ReloadEntry, SeriesReply, SeriesRow, ServiceState,
     SourceCounts, WarningRow,
 };
 pub(super) use self::overrides::{

@@ -85,6 +85,18 @@ fn the_figures_are_those_of_the_load_and_of_metrics() {
     assert_eq!((tried("search", "candidate", "allowed"), tried("search", "candidate", "denied")), (2, 6));
     assert_eq!(trial["shadow"], json!({ "allowed": 3, "denied": 5, "failed": 0 }));
     assert_eq!((tried("trial", "shadow", "allowed"), tried("trial", "shadow", "denied")), (3, 5));
+    for (row, kind, [allowed, denied, both, only_on_trial, only_now]) in
+        [(search, "candidate", [2, 6, 3, 3, 0]), (trial, "shadow", [3, 5, 0, 5, 0])]
+    {
+        let [tried] = &row["trials"].as_array().expect("a list")[..] else { panic!("{row}") };
+        assert!(tried["since"].as_str() <= live["at"].as_str() && tried["since"].is_string(), "{row}");
+        let expected = json!({
+            "kind": kind, "since": tried["since"], "allowed": allowed, "denied": denied, "failed": 0,
+            "denied_by_both": both, "denied_only_on_trial": only_on_trial, "denied_only_now": only_now,
+        });
+        assert_eq!(*tried, expected);
+    }
+    assert!(health["trials"].is_null() && idle["trials"].is_null());
     assert_eq!((&search["candidates"], &search["key"]), (&json!([["2/1d"]]), &json!("user")));
     assert_eq!(
         (&health["role"], &trial["mode"], &idle["quotas"]),
@@ -126,9 +138,10 @@ fn a_series_has_every_check_once_in_both_tiers() {
         let query = format!("/v1/live/series?policy=search&policy=trial&tier={tier}");
         let series = server.admin_get(&query).json();
         let [search, trial] = &series["series"].as_array().expect("series")[..] else { panic!("{series}") };
-        let sums =
-            |row: &Value| ["allowed", "denied", "trial_denied", "by_fallback"].map(|name| sum(&row[name]));
-        assert_eq!((sums(search), sums(trial)), ([5, 3, 6, 0], [0, 0, 5, 0]), "{series}");
+        let sums = |row: &Value| {
+            ["allowed", "denied", "failed", "trial_denied", "by_fallback"].map(|name| sum(&row[name]))
+        };
+        assert_eq!((sums(search), sums(trial)), ([5, 3, 0, 6, 0], [0, 0, 0, 5, 0]), "{series}");
         let length = series["times"].as_array().map(Vec::len);
         assert_eq!(search["allowed"].as_array().map(Vec::len), length);
         assert_eq!(

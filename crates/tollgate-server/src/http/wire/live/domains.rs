@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::sparkline::Sparkline;
 use crate::dashboard::series::{PolicySeries, Recorder};
 
 /// A domain and what its limits decided in the span. Keys and values are not shown, because values may be secret.
@@ -17,9 +18,11 @@ pub(in crate::http) struct DomainRow<'a> {
     /// Requests that it denied.
     denied: u64,
     /// The allowed and denied in each of the last 60 seconds, the latest one last; `null` where nothing was recorded.
-    checks: Vec<Option<u32>>,
+    #[schemars(with = "Vec<Option<u32>>")]
+    checks: Sparkline,
     /// The denied among them.
-    denials: Vec<Option<u32>>,
+    #[schemars(with = "Vec<Option<u32>>")]
+    denials: Sparkline,
     /// The names of its limits that are counted, for `/v1/talkers`: the first 100.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rules: Vec<&'a str>,
@@ -34,18 +37,8 @@ impl<'a> DomainRow<'a> {
     ) -> Self {
         let empty = PolicySeries::default();
         let series = recorder.policy(domain).unwrap_or(&empty);
-        let counts = series.minute(recorder.second());
-        let points = || recorder.last_minute(series);
-        Self {
-            domain,
-            limits,
-            allowed: counts.allowed,
-            denied: counts.denied,
-            checks: points()
-                .map(|point| point.map(|point| point.allowed.saturating_add(point.denied)))
-                .collect(),
-            denials: points().map(|point| point.map(|point| point.denied)).collect(),
-            rules,
-        }
+        let counts = series.minute();
+        let [checks, denials] = Sparkline::pair(recorder.last_minute(series));
+        Self { domain, limits, allowed: counts.allowed, denied: counts.denied, checks, denials, rules }
     }
 }

@@ -5,6 +5,7 @@ mod history;
 mod policy_row;
 mod process;
 mod series;
+mod sparkline;
 mod store;
 
 use schemars::JsonSchema;
@@ -13,7 +14,8 @@ use tollgate_wire::body::TimeText;
 
 pub(in crate::http) use self::domains::DomainRow;
 pub(in crate::http) use self::history::{HistoryReply, ReloadEntry, WarningRow};
-pub(in crate::http) use self::policy_row::PolicyRow;
+use self::policy_row::PolicyRow;
+pub(in crate::http) use self::policy_row::PolicyRows;
 pub(in crate::http) use self::process::{
     Latency, LiveMemory, LiveOverrides, LiveProcess, LiveTotals, ServiceState, SourceCounts,
 };
@@ -79,7 +81,8 @@ pub(in crate::http) struct LiveReply<'a> {
     /// Whether the service knows who asks most, and how it names them: `hashed`, `plain` or `off`.
     pub(in crate::http) talkers: &'static str,
     /// The first 1,000 policies, exempt ones first. Empty if domains decide.
-    pub(in crate::http) policies: Vec<PolicyRow<'a>>,
+    #[schemars(with = "Vec<PolicyRow<'static>>")]
+    pub(in crate::http) policies: PolicyRows<'a>,
     /// The number of all policies.
     pub(in crate::http) policies_count: usize,
     /// The domains of envoyproxy/ratelimit; absent if policies decide.

@@ -1,10 +1,22 @@
 //! A policy, with its figures of the last minute.
 
 use schemars::JsonSchema;
-use serde::Serialize;
-use tollgate_policy::{FileOverride, Mode, Policy, PolicyKind, TrialTally};
+use serde::{Serialize, Serializer};
+use tollgate_policy::{Policy, PolicyKind};
+use tollgate_wire::body::TimeText;
 
-use crate::dashboard::series::{PolicyCounts, PolicySeries, Recorder, SeriesPoint};
+use super::sparkline::Sparkline;
+use crate::dashboard::series::{PolicyCounts, PolicySeries, Recorder, TrialVerdicts};
+use crate::dashboard::{OverrideCounts, RunningTrial, TrialBook};
+use crate::http::wire::decision::TrialKindBody;
+
+/// The rows of policies. Each is made when it is written, so that a thousand of them are never in memory together.
+pub(in crate::http) struct PolicyRows<'a> {
+    pub(in crate::http) policies: &'a [Policy],
+    pub(in crate::http) recorder: &'a Recorder,
+    pub(in crate::http) trials: &'a TrialBook,
+    pub(in crate::http) overrides: &'a OverrideCounts,
+}
 
 /// A policy and what it decided in the span.
 #[derive(Serialize, JsonSchema)]
@@ -23,6 +35,8 @@ pub(in crate::http) struct PolicyRow<'a> {
     /// The candidates, in one list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<Vec<String>>,
+    /// How many overrides apply to it now, without those in its file.
+    overrides: usize,
     /// What decides while the store is down; absent if it exempts or denies.
     #[serde(skip_serializing_if = "Option::is_none")]
     on_store_failure: Option<String>,
@@ -34,16 +48,21 @@ pub(in crate::http) struct PolicyRow<'a> {
     failed: u64,
     /// Those of the allowed and denied that were decided without the store.
     by_fallback: u64,
-    /// Verdicts that it would have given, in shadow mode.
+    /// Verdicts that it would have given in the span, in shadow mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     shadow: Option<TrialCounts>,
-    /// Verdicts that its candidates would have given.
+    /// Verdicts that its candidates would have given in the span.
     #[serde(skip_serializing_if = "Option::is_none")]
     candidate: Option<TrialCounts>,
+    /// What is on trial, with its verdicts since it began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    trials: Vec<TrialRow>,
     /// The allowed and denied in each of the last 60 seconds, the latest one last; `null` where nothing was recorded.
-    checks: Vec<Option<u32>>,
+    #[schemars(with = "Vec<Option<u32>>")]
+    checks: Sparkline,
     /// The denied among them.
-    denials: Vec<Option<u32>>,
+    #[schemars(with = "Vec<Option<u32>>")]
+    denials: Sparkline,
 }
 
 /// Verdicts on trial.
@@ -55,18 +74,44 @@ struct TrialCounts {
     failed: u64,
 }
 
+/// A trial, beside what denies now: the limits of the policy itself, which candidates would replace; if it is in shadow
+/// mode, other policies.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LiveTrial")]
+struct TrialRow {
+    kind: TrialKindBody,
+    /// When it began: when the process started, or when a reload changed what is on trial.
+    since: TimeText,
+    /// Requests that it would have admitted.
+    allowed: u64,
+    /// Requests that it would have denied.
+    denied: u64,
+    /// Requests of which that is unknown, because the store did not answer.
+    failed: u64,
+    /// Those of `denied` that are denied now as well.
+    denied_by_both: u64,
+    /// Those of `denied` that are admitted now.
+    denied_only_on_trial: u64,
+    /// Those of `allowed` that are denied now.
+    denied_only_now: u64,
+}
+
+impl Serialize for PolicyRows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.policies.iter().map(|policy| PolicyRow::new(policy, self)))
+    }
+}
+
 impl<'a> PolicyRow<'a> {
-    pub(in crate::http) fn new(policy: &'a Policy, recorder: &Recorder) -> Self {
+    fn new(policy: &'a Policy, PolicyRows { recorder, trials, overrides, .. }: &PolicyRows<'_>) -> Self {
         let empty = PolicySeries::default();
         let series = recorder.policy(policy.name()).unwrap_or(&empty);
-        let counts = series.minute(recorder.second());
-        let PolicyCounts { allowed, denied, failed, by_fallback, shadow, candidate } = counts;
+        let PolicyCounts { allowed, denied, failed, by_fallback, shadow, candidate } = series.minute();
+        let [checks, denials] = Sparkline::pair(recorder.last_minute(series));
+        let trials: Vec<TrialRow> = trials.of(policy.name()).map(TrialRow::from).collect();
+        let runs = |kind| trials.iter().any(|trial| trial.kind == kind);
         let is_counting = policy.kind() == PolicyKind::Count;
         let candidates: Vec<String> = policy.written_candidates().collect();
-        let is_shadow = policy.mode() == Mode::Shadow && !policy.is_exempt();
-        let sparkline = |figure: fn(SeriesPoint) -> u32| {
-            recorder.last_minute(series).map(|point| point.map(figure)).collect()
-        };
         Self {
             name: policy.name(),
             mode: policy.mode().name(),
@@ -77,25 +122,41 @@ impl<'a> PolicyRow<'a> {
             },
             key: is_counting.then(|| policy.identity().to_string()),
             quotas: policy.written_limits().collect(),
+            overrides: overrides.of(policy.name()),
             on_store_failure: is_counting.then(|| policy.on_store_failure().to_string()),
             allowed,
             denied,
             failed,
             by_fallback,
-            shadow: trial(shadow, is_shadow),
-            candidate: trial(candidate, !candidates.is_empty() || has_candidates(policy.overrides())),
+            shadow: TrialCounts::new(shadow, runs(TrialKindBody::Shadow)),
+            candidate: TrialCounts::new(candidate, runs(TrialKindBody::Candidate)),
             candidates: if candidates.is_empty() { Vec::new() } else { vec![candidates] },
-            checks: sparkline(|point| point.allowed.saturating_add(point.denied)),
-            denials: sparkline(|point| point.denied),
+            trials,
+            checks,
+            denials,
         }
     }
 }
 
-fn trial(tally: TrialTally, is_live: bool) -> Option<TrialCounts> {
-    let TrialTally { allowed, denied, failed, .. } = tally;
-    (is_live || tally != TrialTally::default()).then_some(TrialCounts { allowed, denied, failed })
+impl TrialCounts {
+    /// Returns the counts; `None` if nothing is on trial, and nothing was.
+    fn new(verdicts: TrialVerdicts, runs: bool) -> Option<Self> {
+        let TrialVerdicts { allowed, denied, failed } = verdicts;
+        (runs || verdicts != TrialVerdicts::default()).then_some(Self { allowed, denied, failed })
+    }
 }
 
-fn has_candidates(overrides: &[FileOverride]) -> bool {
-    overrides.iter().flat_map(FileOverride::candidates).any(|list| !list.is_empty())
+impl From<RunningTrial> for TrialRow {
+    fn from(RunningTrial { kind, since, tally }: RunningTrial) -> Self {
+        Self {
+            kind: kind.into(),
+            since: TimeText(since),
+            allowed: tally.allowed,
+            denied: tally.denied,
+            failed: tally.failed,
+            denied_by_both: tally.denied_by_both,
+            denied_only_on_trial: tally.denied.saturating_sub(tally.denied_by_both),
+            denied_only_now: tally.denied_only_now,
+        }
+    }
 }

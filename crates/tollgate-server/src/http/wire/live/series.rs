@@ -35,6 +35,8 @@ pub(in crate::http) struct SeriesRow<'a> {
     allowed: Vec<Option<u32>>,
     /// Requests that it denied.
     denied: Vec<Option<u32>>,
+    /// Requests without a decision, because the store gave none and the policy insists on one.
+    failed: Vec<Option<u32>>,
     /// Denials that it would have given on trial.
     trial_denied: Vec<Option<u32>>,
     /// Those of the allowed and denied that were decided without the store.
@@ -56,6 +58,7 @@ impl<'a> SeriesRow<'a> {
             policy,
             allowed: column(|point| point.allowed),
             denied: column(|point| point.denied),
+            failed: column(|point| point.failed),
             trial_denied: column(|point| point.trial_denied),
             by_fallback: column(|point| point.by_fallback),
         }
