@@ -118,7 +118,8 @@ export function seriesChart(height) {
         { kind: "area.admitted", name: "allowed", values: all },
         { kind: "area.fallback", name: "answered without the store", values: fallback },
         { kind: "area.denied", name: "denied", values: denied },
-        { kind: "line.trial", name: "denied by a trial", values: some(trial) },
+        // A sum over trials of several policies says nothing.
+        { kind: "line.trial", name: "denied by a trial", values: feed.policy ? some(trial) : [] },
         { kind: "line.lost", name: "failed", values: some(failed) },
       ].filter(({ name, values }) => ["allowed", "denied"].includes(name) || values.some(Boolean));
       const events = feed.marks.filter(({ at }) => stamp(at) >= times[0] * 1000);

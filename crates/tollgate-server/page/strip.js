@@ -41,7 +41,7 @@ export function strip() {
   const cells = [
     ["Checks a second"],
     ["Denied"],
-    ["Decided by"],
+    ["Decided by", "about"],
     ["Store", "store"],
     ["Policies", "policies"],
     ["Warnings", "policies"],

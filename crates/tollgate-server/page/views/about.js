@@ -7,6 +7,17 @@ import { length, moment, stamp } from "../format.js";
 import { forget } from "../notices.js";
 import { serverNow } from "../poll.js";
 
+/** What the words of the strip mean. */
+const WORDS = [
+  ["store, memory", "The counters decided."],
+  ["known denials", "An earlier denial still holds, so the store was not asked."],
+  ["policies alone", "The policies decided without a counter, such as when no quota applies."],
+  ["local share", "The store did not answer, and this process counted against its share."],
+  ["uncounted", "The store did not answer, or the memory was full, and the request was admitted."],
+  ["no answer", "Nobody decided: the store failed under `closed`, the memory was full, or the caller gave up."],
+  ["on trial", "A candidate, or a policy in shadow mode, would have denied it. Neither denies anybody."],
+];
+
 /** @returns {View} */
 export function about() {
   const process = el("dl.facts");
@@ -17,6 +28,11 @@ export function about() {
       el("h1", { tabindex: -1 }, "About this page"),
       el("p.lead", "It shows this process, and loads nothing from elsewhere. `docs/dashboard.md` explains it."),
       process,
+      el("h2", "What the words mean"),
+      el(
+        "dl.reasons",
+        WORDS.map(([word, meaning]) => [el("dt", word), el("dd", meaning)]),
+      ),
       token.get() && el("p", "This tab keeps your token until it is closed. ", forget("Forget it")),
       el(
         "p",
