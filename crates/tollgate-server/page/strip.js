@@ -118,7 +118,7 @@ function ofStore({ store, memory }) {
   const up = servers.filter(({ connected }) => connected).length;
   const lines = [
     servers.length > 1 ? `${up} of ${servers.length} servers` : kind,
-    store.p99_ms !== undefined && `99 % within ${millis(store.p99_ms)}`,
+    store.p99_ms !== undefined && `99 % in ${millis(store.p99_ms)}`,
   ];
   return ["up", lines, up < servers.length ? "watch" : undefined];
 }

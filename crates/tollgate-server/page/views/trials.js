@@ -54,14 +54,15 @@ const COLUMNS = [
     order: ({ policy }) => policy.name,
     make: nameCell(
       ({ policy }) => [policy.name, { tier: "5m" }],
-      ({ trial, policy }) => [trial.kind, policy.mode === "shadow" && trial.kind !== "shadow" && "in shadow mode"],
+      ({ trial: { kind }, policy }) =>
+        policy.mode === "shadow" && kind !== "shadow" ? [kind, "in shadow mode"] : [kind],
       about,
     ),
   },
-  counts("checks", "checks", "", ({ all }) => all),
+  counts("checks", "checks", "wide-only", ({ all }) => all),
   {
     name: "trial",
-    head: "denied on trial",
+    head: "on trial",
     order: ({ trial, all }) => trial.denied / (all || 1),
     make: shareCell(
       ({ trial }) => trial.denied,
@@ -76,12 +77,12 @@ const COLUMNS = [
     make: text(({ trial, all }) => share(trial.denied_by_both + trial.denied_only_now, all)),
   },
   counts("new", "only on trial", "", ({ trial }) => trial.denied_only_on_trial),
-  counts("old", "only now", "wide-only", ({ trial }) => trial.denied_only_now),
+  counts("old", "only now", "wider-only", ({ trial }) => trial.denied_only_now),
   counts("both", "by both", "wider-only", ({ trial }) => trial.denied_by_both),
   {
     name: "since",
     head: "for",
-    kind: "wide-only",
+    kind: "wider-only",
     order: ({ age }) => age,
     make: text(({ age }) => length(age < 60_000 ? age : age - (age % 60_000))),
   },
