@@ -593,28 +593,6 @@ fn stated_limits_are_booked_on_their_own_quota() {
     assert!(said.contains("plans 9/1h (at most; `user` sets the limit)\n"), "{said}");
 }
 
-/// From the hundred thousandth denied client on, a client had neither a program nor a path, even if it was denied most.
-#[test]
-fn the_clients_that_are_denied_most_have_an_example_however_many_there_are() {
-    let policies = policies("policies: [{ name: none, key: [ip], quotas: [0/1m] }]");
-    let mut replay = Replay::new(policies, None, Options { rungs: 0, ..Options::default() }).unwrap();
-    let mut request = |client: u32, path: &str| {
-        let ip = std::net::Ipv4Addr::from_bits(client).to_string();
-        let attributes = [("ip", ip.as_str())].into_iter().collect();
-        let hit = Hit::new(Timestamp::from_unix_millis(MONDAY), attributes);
-        replay.request(Hit { path: Some(path.as_bytes()), user_agent: Some(b"program"), ..hit }).unwrap();
-    };
-    (0..210_000).for_each(|client| request(client, "/once"));
-    (0..30).for_each(|_| request(300_000, "/often"));
-    let report = replay.report();
-    let client = &report.most_denied[0];
-    assert_eq!((client.denied, client.path.as_deref()), (30, Some("/often")));
-    assert!(report.most_denied.iter().all(|client| client.user_agent.is_some()), "{:?}", report.most_denied);
-    let note = "So many clients are denied that not every first path and program is kept: those in the lists may be \
-                from a later request, or missing.";
-    assert!(report.notes.iter().any(|said| said.to_string() == note), "{:?}", report.notes);
-}
-
 #[test]
 fn clients_that_are_newly_allowed_are_listed() {
     let mut report = replay(THREE, Some(TWO), Options::default(), &REQUESTS);

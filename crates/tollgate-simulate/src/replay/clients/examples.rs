@@ -77,3 +77,36 @@ pub(crate) fn cut(text: &[u8]) -> Box<str> {
         None => text.into_owned().into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::Timestamp;
+    use tollgate_policy::Attributes;
+
+    /// From the hundred thousandth denied client on, a client had neither a program nor a path, even if it was denied
+    /// most.
+    #[test]
+    fn the_clients_that_are_denied_most_have_an_example_however_many_there_are() {
+        let hit = |path: &'static str| Hit {
+            path: Some(path.as_bytes()),
+            user_agent: Some(b"program"),
+            ..Hit::new(Timestamp::EPOCH, Attributes::default())
+        };
+        let often = 300_000;
+        let denied = |client| if client == often { 30 } else { 1 };
+        let (once, mut examples) = (hit("/once"), Examples::default());
+        let most = u32::try_from(2 * MAX_CLIENTS).unwrap();
+        (0..most - 1).for_each(|client| examples.note(client, &once, denied));
+        examples.note(often, &hit("/often"), denied);
+        assert!(!examples.is_short());
+        examples.note(most, &once, denied);
+        assert!(examples.is_short());
+        // The least numbers are listed first among equals.
+        for (client, path) in
+            [(0, Some("/once")), (often, Some("/often")), (most - 2, None), (most, Some("/once"))]
+        {
+            assert_eq!(examples.of(client).path.as_deref(), path, "{client}");
+        }
+    }
+}
