@@ -27,6 +27,8 @@ pub struct Attributes<'a> {
     stand_ins: Vec<(Box<str>, Box<str>)>,
     /// Whether values of any length are accepted.
     are_of_any_length: bool,
+    /// The policy whose key they were read from. Nothing else is known of the request then.
+    of_key: Option<&'a Policy>,
 }
 
 impl<'a> Attributes<'a> {
@@ -92,6 +94,36 @@ impl<'a> Attributes<'a> {
         Self { are_of_any_length: true, ..self }
     }
 
+    /// Marks them as what is known of a request by its key alone: [attributes of a
+    /// key](crate::Identity::attributes_of_key) of this policy. Only this policy is matched, and whatever its conditions
+    /// are: it has counted a request with the key. An attribute that is not in the key is [not
+    /// known](UnknownValue::Wrong), so a limit, a cost or an override that depends on it is an
+    /// [error](crate::Refusal::Undecided). If the policies have none of this name with this key, none is matched.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_policy::{Attributes, Config, Outcome};
+    ///
+    /// let text = "
+    /// policies:
+    ///   - { name: search, match: { path: /search }, key: [user], quotas: [5/1m] }
+    ///   - { name: all, key: [user], quotas: [50/1m] }
+    /// ";
+    /// let config = Config::parse("tollgate.yaml", text)?;
+    /// let [search, _] = config.policies().as_slice() else { unreachable!() };
+    /// let attributes: Attributes<'_> = [("user", "alice")].into_iter().collect();
+    /// let attributes = attributes.of_key(search);
+    /// let Outcome::Charge(matched) = config.policies().charges(&attributes, 1)? else { unreachable!() };
+    /// assert_eq!(matched.policies().map(|policy| policy.name()).collect::<Vec<_>>(), ["search"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn of_key(self, policy: &'a Policy) -> Self {
+        // A key has one reading.
+        Self { of_key: Some(policy), sent_path: None, ..self }
+    }
+
     /// Adds a name and its value in [canonical form](AttributeValue::canonical). An empty list counts as no value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<AttributeValue<'a>>) {
         let name = name.into();
@@ -134,11 +166,16 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// All of it is known.
+/// All of it is known, unless it was read from [a key](Attributes::of_key).
 impl View for Attributes<'_> {
     #[inline]
     fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
-        Ok(Attributes::value(self, name))
+        let value = Attributes::value(self, name);
+        match self.of_key {
+            // What a key could have and does not have, the request did not have.
+            Some(policy) if value.is_none() && !policy.identity().has(name) => Err(UnknownValue::Wrong),
+            _ => Ok(value),
+        }
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -166,6 +203,11 @@ impl View for Attributes<'_> {
 
     fn counted_as(&self, name: &str) -> Option<&str> {
         self.stand_ins.iter().find(|(other, _)| **other == *name).map(|(_, stand_in)| stand_in.as_ref())
+    }
+
+    #[inline]
+    fn only_policy(&self) -> Option<&Policy> {
+        self.of_key
     }
 
     fn may_touch(&self, policy: &str) -> bool {

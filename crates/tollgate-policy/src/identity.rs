@@ -206,6 +206,13 @@ impl Identity {
         }
     }
 
+    /// Returns whether its keys have the value of this attribute, if a request has one.
+    pub(crate) fn has(&self, attribute: &str) -> bool {
+        let mut names = SmallVec::<[&str; 4]>::new();
+        self.names(&mut names);
+        *self == Self::Every || names.contains(&attribute)
+    }
+
     /// Returns whether it contains an empty list, which no file can express.
     pub(crate) fn has_empty_list(&self) -> bool {
         match self {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use tollgate::Timestamp;
 
 use crate::content;
-use crate::index::Index;
+use crate::index::{Candidate, Candidates, Index};
 use crate::matched::{Entry, Lack, MatchedPolicy, NeededValues, Needs};
 use crate::overrides::{EndSlack, OverrideFinder, OverridesAt};
 use crate::reading::Readings;
@@ -189,7 +189,7 @@ impl Policies {
     ) -> Result<Outcome<'a>, Refusal> {
         let mut progress = Progress::default();
         let sent = SentReading::of(view);
-        for candidate in self.index.candidates(view) {
+        for candidate in self.candidates(view) {
             let Some(policy) = self.policy(candidate.number()) else { continue };
             progress.expect_decided_before(policy.kind)?;
             let readings = policy.readings_as(candidate, view, sent.as_ref());
@@ -227,6 +227,23 @@ impl Policies {
         progress.outcome(self.unmatched)
     }
 
+    /// Returns the policies that may match.
+    #[inline]
+    fn candidates<V: View>(&self, view: &V) -> Candidates {
+        match view.only_policy() {
+            None => self.index.candidates(view),
+            Some(only) => self.only(only),
+        }
+    }
+
+    /// Returns the policy of this name, if it still counts by the same key. It has matched.
+    #[cold]
+    fn only(&self, only: &Policy) -> Candidates {
+        let is_same = |policy: &Policy| policy.name == only.name && policy.identity == only.identity;
+        let numbers = (0..).zip(&self.policies).filter(|(_, policy)| is_same(policy));
+        numbers.map(|(number, _)| Candidate::sure(number)).collect()
+    }
+
     /// Returns the differences of these other policies.
     #[must_use]
     pub fn changes(&self, after: &Self) -> Changes {
@@ -237,7 +254,7 @@ impl Policies {
     /// is not among them.
     pub fn matching<'a, V: View>(&'a self, view: &'a V) -> impl Iterator<Item = &'a Policy> {
         let sent = SentReading::of(view);
-        self.index.candidates(view).into_iter().filter_map(move |candidate| {
+        self.candidates(view).into_iter().filter_map(move |candidate| {
             let policy = self.policy(candidate.number())?;
             let readings = policy.readings_as(candidate, view, sent.as_ref());
             readings.is_ok_and(|readings| policy.applies_in(readings)).then_some(policy)

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::Texts;
+use crate::{Policy, Texts};
 
 /// A request as policies see it: the values of its attributes, by name.
 ///
@@ -104,6 +104,12 @@ pub trait View {
     /// ones. Returns `false` by default: then the [limiter's bound](crate::PolicyLimiter::max_value_bytes) holds.
     fn has_any_length(&self) -> bool {
         false
+    }
+
+    /// Returns the only policy that is to be matched, if the request is known by a key of this policy alone; `None` by
+    /// default, and then all are. See [`Attributes::of_key`](crate::Attributes::of_key).
+    fn only_policy(&self) -> Option<&Policy> {
+        None
     }
 
     /// Returns whether the policy of this name may count the request; by default any. See

@@ -15,7 +15,7 @@ impl Candidate {
     }
 
     /// Creates a candidate that matches: it has no conditions other than the one that found it.
-    pub(super) const fn sure(number: u32) -> Self {
+    pub(crate) const fn sure(number: u32) -> Self {
         Self::new(number, true)
     }
 

@@ -314,3 +314,49 @@ fn a_refund_says_whether_its_window_is_open() {
         .collect();
     assert_eq!(refunds, [(false, 0, 0), (true, 1, 0)]);
 }
+
+/// Of a talker only the key of one policy is known.
+#[test]
+fn a_key_alone_reaches_the_counters_of_its_policy_and_no_others() {
+    let limiter = limiter(
+        "  - { name: a, match: { path: /search }, key: { first_of: [account, user] }, quotas: [5/1m] }
+  - { name: b, key: [user], quotas: [9/1m] }
+  - { name: tiers, key: [user], quotas: [9/1m], overrides: [{ when: { plan: pro }, quotas: [99/1m] }] }
+  - { name: costly, match: { path: /x }, key: [user], cost: { attribute: tokens, max: 9 }, quotas: [9/1m] }
+  - { name: safe, match: { path: /safe }, exempt: true }",
+    );
+    let set = limiter.live();
+    let keyed = |name: &str| {
+        let policy = set.policies().as_slice().iter().find(|policy| policy.name() == name).unwrap();
+        attributes(&[("user", "alice")]).of_key(policy)
+    };
+    for _ in 0..3 {
+        let _ = check(&limiter, ALICE);
+    }
+    let used = |name: &str| {
+        let decision = block_on(limiter.peek(&keyed(name), 1)).unwrap();
+        decision
+            .quotas()
+            .map(|quota| (quota.policy.name().to_owned(), quota.state.used()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((used("a"), used("b")), (vec![("a".to_owned(), 3)], vec![("b".to_owned(), 3)]));
+
+    let changed = block_on(limiter.reset(&keyed("a"), Some("a"), |_| true)).unwrap();
+    assert_eq!(changed.iter().map(|(policy, ..)| policy.name()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!((used("a")[0].1, used("b")[0].1), (0, 3));
+
+    // The tier is not known, and neither is the cost.
+    for (name, attribute) in [("tiers", "plan"), ("costly", "tokens")] {
+        let refused = block_on(limiter.peek(&keyed(name), 1)).unwrap_err();
+        assert!(
+            matches!(&refused, CheckError::Refused(Refusal::Undecided { attribute: it, .. }) if **it == *attribute),
+            "{refused:?}"
+        );
+    }
+
+    // Another key of the same name is another client.
+    let attributes = keyed("b");
+    let _ = limiter.replace(policies_of("  - { name: b, key: [user, ip], quotas: [9/1m] }"), "test");
+    assert!(block_on(limiter.reset(&attributes, Some("b"), |_| true)).unwrap().iter().next().is_none());
+}
