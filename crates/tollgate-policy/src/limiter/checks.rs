@@ -21,6 +21,8 @@ enum PeekedCall {
     Hold,
     /// A check, which cannot.
     Check,
+    /// A hold, with what its trials would answer.
+    HoldWithTrials,
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
@@ -242,6 +244,21 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.peek_for(PeekedCall::Hold, set, view, cost).await
     }
 
+    /// Like [`peek_in`](Self::peek_in), but with the answers that [trials](PolicyDecision::trials) would give. They charge
+    /// nothing either.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`check`](Self::check).
+    pub async fn peek_with_trials_in<V: View>(
+        &self,
+        set: Arc<PolicySet>,
+        view: &V,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
+        self.peek_for(PeekedCall::HoldWithTrials, set, view, cost).await
+    }
+
     async fn peek_for<V: View>(
         &self,
         call: PeekedCall,
@@ -250,9 +267,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let mut time = MatchTime::FIRST;
-        let basis = loop {
+        let (basis, trials) = loop {
             let matching = match call {
-                PeekedCall::Hold => self.matching_at(time, &set, view, cost)?,
+                PeekedCall::Hold | PeekedCall::HoldWithTrials => self.matching_at(time, &set, view, cost)?,
                 PeekedCall::Check => self.matching_without_hold(time, &set, view, cost)?,
             };
             let result = match matching.needs_no_hold() {
@@ -261,10 +278,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             };
             match matching.first_end().passed_at(&result.counted).and_then(|now| time.again(now)) {
                 Some(later) => time = later,
-                None => break matching.basis(result),
+                None => {
+                    let trials = match call {
+                        PeekedCall::HoldWithTrials => self.look_at_trials(&matching, &result).await,
+                        PeekedCall::Hold | PeekedCall::Check => Trials::default(),
+                    };
+                    break (matching.basis(result), trials);
+                }
             }
         };
-        Ok(PolicyDecision::new(set, basis, Trials::default()))
+        Ok(PolicyDecision::new(set, basis, trials))
     }
 
     /// Like [`peek_in`](Self::peek_in), for callers that cannot hold: where a limit in flight applies, the error is that of

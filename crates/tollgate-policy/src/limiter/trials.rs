@@ -76,6 +76,20 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Box::pin(self.make_trials(&decided, vec![planned], deadline)).await.pop().unwrap_or_default()
     }
 
+    /// Returns what the trials of a request would answer, as a hold of one unit if a limit in flight applies. They charge
+    /// nothing.
+    pub(super) async fn look_at_trials(&self, matching: &Matching<'_>, result: &ChargeResult) -> Trials {
+        if is_idle(matching) {
+            return Trials::new();
+        }
+        let mut planned = plan_of_hold(matching, result);
+        for plan in &mut planned {
+            plan.takes = false;
+            plan.in_flight = self.look_in_flight(&plan.trial, result, 1, None).await;
+        }
+        Box::pin(self.make_trials(&[(matching, result)], vec![planned], None)).await.pop().unwrap_or_default()
+    }
+
     /// Returns the state of the limit in flight that is on trial, if there is one.
     async fn look_in_flight(
         &self,

@@ -31,6 +31,37 @@ fn trials_are_reported_and_change_no_decision() {
     assert!(trials(&block_on(with.peek(&attributes(ALICE), 1)).unwrap()).is_empty());
 }
 
+/// What the answers of a check would be, before it.
+#[test]
+fn a_peek_with_trials_says_what_they_would_answer_and_charges_nothing() {
+    let limiter = limiter(&format!(
+        "{TRIALS}\n  - {{ name: held, match: {{ path: /hold }}, key: [user], quotas: [9/1m], candidate: [1~in_flight, 2/1m] }}"
+    ));
+    let peek = || {
+        let decision = block_on(limiter.peek_with_trials_in(limiter.live(), &attributes(ALICE), 1)).unwrap();
+        trials(&decision)
+            .into_iter()
+            .map(|(policy, kind, verdict)| (policy.to_owned(), kind, verdict))
+            .collect::<Vec<_>>()
+    };
+    for _ in 0..5 {
+        let expected = [peek(), peek()];
+        let checked = check(&limiter, ALICE);
+        let answers: Vec<_> = trials(&checked)
+            .into_iter()
+            .map(|(policy, kind, verdict)| (policy.to_owned(), kind, verdict))
+            .collect();
+        assert_eq!(expected, [answers.clone(), answers]);
+    }
+    let set = limiter.live();
+    let candidate = set.tally().map(|(_, tally)| tally.candidate).next().unwrap();
+    assert_eq!(candidate.allowed + candidate.denied, 5);
+
+    let hold = [("user", "alice"), ("path", "/hold")];
+    let peeked = block_on(limiter.peek_with_trials_in(limiter.live(), &attributes(&hold), 1)).unwrap();
+    assert!(trials(&peeked).contains(&("held", TrialKind::Candidate, Some(true))));
+}
+
 #[test]
 fn a_trial_takes_nothing_of_what_another_policy_denied() {
     let limiter = limiter(
