@@ -14,7 +14,7 @@ pub(crate) struct Caller {
     policies: Option<Arc<BTreeSet<Box<str>>>>,
     /// Its own, if it is a principal who counts.
     series: Option<Arc<CountedSeries>>,
-    /// Its name, if it is a principal whose changes have an author.
+    /// Its name, if it is a principal that changes something.
     principal: Option<Arc<str>>,
     /// Whether it has the scope `keys`.
     sees_keys: bool,
@@ -53,7 +53,7 @@ impl Caller {
         self.sees_keys
     }
 
-    /// Returns its name, if it acts under a scope that [needs a principal](crate::access::scope::Scope::needs_principal).
+    /// Returns its name, if it is a principal and acts under a scope that changes counters or limits.
     pub(crate) fn principal(&self) -> Option<&Arc<str>> {
         self.principal.as_ref()
     }

@@ -143,17 +143,17 @@ impl DecisionEngine {
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let set = limits.map_or_else(|| self.limiter.live(), |limits| self.limiter.under(limits));
-        self.peek_under(set, attributes, cost).await
+        self.peeked(self.limiter.peek_in(set, attributes.as_attributes(), cost).await)
     }
 
-    /// The same under this version of the policies.
-    pub(crate) async fn peek_under(
+    /// The same under this version of the policies, with what trials would answer.
+    pub(crate) async fn peek_with_trials(
         &self,
         set: Arc<PolicySet>,
         attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        self.peeked(self.limiter.peek_in(set, attributes.as_attributes(), cost).await)
+        self.peeked(self.limiter.peek_with_trials_in(set, attributes.as_attributes(), cost).await)
     }
 
     /// The same for a caller that cannot hold: a limit in flight is the error that a check would get.

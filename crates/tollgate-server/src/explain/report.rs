@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{InFlightCharge, Timestamp, WindowLength};
-use tollgate_policy::OverrideEntry;
+use tollgate_policy::{OverrideEntry, TrialKind};
 
 /// The output of `tollgate explain --json`.
 #[derive(Serialize)]
@@ -116,6 +116,9 @@ pub(crate) struct QuotasFrom {
 #[schemars(rename = "ExplainedTrial")]
 pub(crate) struct TrialReport {
     pub(crate) kind: &'static str,
+    /// What it would answer, `allowed` or `denied`; absent if that is unknown, or if no counters were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<&'static str>,
     pub(crate) charges: Vec<ChargeReport>,
     /// The limit in flight that a hold is compared with, and that takes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,6 +160,16 @@ pub(crate) struct WindowReport {
     /// Whether this is the window that would open now; an earlier request may already have opened one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) first_hit: bool,
+}
+
+impl TrialReport {
+    /// Returns the name of a kind.
+    pub(crate) const fn name(kind: TrialKind) -> &'static str {
+        match kind {
+            TrialKind::Shadow => "shadow",
+            TrialKind::Candidate => "candidate",
+        }
+    }
 }
 
 impl From<OverrideEntry<'_>> for OverrideReport {

@@ -3,7 +3,7 @@
 use tollgate::{Anchor, Charge, CountDenied, QuotaKind, Timestamp};
 use tollgate_policy::{
     Attributes, Condition, Conditions, MatchedPolicies, Mode, NoKey, Outcome, OverrideSet, Policies, Policy,
-    PolicyKind, Position, Refusal, SentReading, Test, Texts, TrialKind, Value, View,
+    PolicyKind, Position, Refusal, SentReading, Test, Texts, Value, View,
 };
 
 use super::report::{
@@ -22,7 +22,7 @@ pub(crate) struct ExplainedRequest<'a, 'b> {
 }
 
 impl<'a> ExplainReport<'a> {
-    /// Creates the report on a request. If something else has refused it already, the policies are not asked.
+    /// Creates the report on a request; of one that is known by a key, on the policy of the key alone. If something else has refused it already, the policies are not asked.
     pub(crate) fn new(
         request: &ExplainedRequest<'a, '_>,
         refusal: Option<Refusal>,
@@ -35,7 +35,9 @@ impl<'a> ExplainReport<'a> {
             (None, None) => policies.charges(attributes, cost),
         };
         let request = Request { policies, attributes, cost, at, overrides, outcome };
-        let mut policies: Vec<&Policy> = policies.as_slice().iter().collect();
+        let only = attributes.only_policy();
+        let is_asked = |policy: &&Policy| only.is_none_or(|only| only.name() == policy.name());
+        let mut policies: Vec<&Policy> = policies.as_slice().iter().filter(is_asked).collect();
         policies.sort_by_key(|policy| policy.at());
         let policies = policies
             .into_iter()
@@ -249,6 +251,10 @@ impl<'a> Request<'a, '_> {
 
     /// Returns why the conditions of the policy fail; empty if it applies.
     fn failing(&self, policy: &Policy) -> Vec<String> {
+        // It has counted a request with this key.
+        if self.attributes.only_policy().is_some() {
+            return Vec::new();
+        }
         let mut failing = failing(policy.conditions(), self.attributes);
         let Some(sent) = SentReading::of(self.attributes) else { return failing };
         let as_sent = self::failing(policy.conditions(), &sent);
@@ -301,10 +307,8 @@ impl<'a> Request<'a, '_> {
         let trials = matched.trials().filter(|trial| trial.policy().name() == policy.name());
         report.trials = trials
             .map(|trial| TrialReport {
-                kind: match trial.kind() {
-                    TrialKind::Shadow => "shadow",
-                    TrialKind::Candidate => "candidate",
-                },
+                kind: TrialReport::name(trial.kind()),
+                answer: None,
                 charges: trial.charges().map(|charge| self.charge(&charge)).collect(),
                 in_flight: trial.in_flight(1).map(InFlightReport::from),
             })

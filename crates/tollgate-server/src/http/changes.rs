@@ -5,6 +5,7 @@ use hyper::body::Incoming;
 use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
 use tollgate_policy::{CheckError, MarkedCharge, MatchedPolicies, Outcome, PolicyLimit, QuotaChanges};
 
+use super::asked_client::{AskedClient, expect_id};
 use super::override_body::OverridesVersionText;
 use super::wire::{
     CountsReply, GivenLimit, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest, RefundReply,
@@ -24,13 +25,17 @@ impl Edge {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let RefundRequest { attributes, cost, version, windows } = json::read(&body)?;
+        let RefundRequest { attributes, policy, id, cost, version, windows } = json::read(&body)?;
+        expect_id(policy.as_deref(), id)?;
+        let client = self.asked_client(caller, attributes.as_ref(), policy.as_deref(), id)?;
         let fields: Vec<&str> = windows.iter().map(|Object(window)| window.time_field()).collect();
         let marked = windows.into_iter().enumerate().map(|(index, Object(window))| window.charge(index));
         let marked = marked.collect::<Result<Vec<MarkedCharge>, Rejection>>()?;
-        let refunded =
-            self.engine()?.refund(&caller.asks(attributes), cost.units(), version.value(), &marked).await;
-        let refunded = refunded.map_err(|error| Rejection::refund(&error, &fields))?;
+        let attributes = caller.asks(client.attributes(attributes)?);
+        let refunded = self.engine()?.refund(&attributes, cost.units(), version.value(), &marked).await;
+        let refunded = refunded.map_err(|error| client.refund_rejection(&error, &fields));
+        client.log_change("refund", caller, &refunded);
+        let refunded = refunded?;
         let quotas = refunded.iter().map(|(_, quota, one)| RefundedQuota::new(quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
         let overrides_version = OverridesVersionText::of(refunded.policies());
@@ -43,30 +48,36 @@ impl Edge {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let ResetRequest { attributes, policy, quota } = json::read(&body)?;
+        let ResetRequest { attributes, id, policy, quota } = json::read(&body)?;
+        let client = self.asked_client(caller, attributes.as_ref(), policy.as_deref(), id)?;
         let meant = MeantLimits { policy, quota };
-        let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
+        let (attributes, policy) = (caller.asks(client.attributes(attributes)?), meant.policy.as_deref());
         let changed = self.engine()?.reset(&attributes, policy, |limit| meant.is(limit)).await;
-        self.counts(&attributes, &meant, changed)
+        let counts = Self::counts(&client, &attributes, &meant, changed);
+        client.log_change("reset", caller, &counts);
+        counts
     }
 
     pub(super) async fn set(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
+        let SetRequest { attributes, id, used, policy, quota } = json::read(&body)?;
+        let client = self.asked_client(caller, attributes.as_ref(), policy.as_deref(), id)?;
         let meant = MeantLimits { policy, quota };
-        let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
+        let (attributes, policy) = (caller.asks(client.attributes(attributes)?), meant.policy.as_deref());
         let is_meant = |limit: PolicyLimit<'_>| meant.is(limit) && (limit.applies() || meant.quota.is_some());
         let changed = self.engine()?.set(&attributes, used.value(), policy, is_meant).await;
-        self.counts(&attributes, &meant, changed)
+        let counts = Self::counts(&client, &attributes, &meant, changed);
+        client.log_change("set", caller, &counts);
+        counts
     }
 
     fn counts(
-        &self,
+        client: &AskedClient,
         attributes: &CallerAttributes<'_>,
         meant: &MeantLimits,
         changed: Result<QuotaChanges<QuotaState>, CheckError>,
     ) -> Result<Reply, Rejection> {
-        let changed = changed.map_err(|error| Rejection::change(&error, "attributes"))?;
+        let changed = changed.map_err(|error| client.rejection(&error))?;
         if changed.iter().next().is_none() && changed.forgotten().next().is_none() {
             let set = changed.policies();
             let now = Some(set.overrides().now());

@@ -3,10 +3,11 @@
 //! The way of a request: `operations` is the table that names its operation, `door` checks it, and the handler in the
 //! table answers it. `query`, `body` and `json` read requests; `wire` has the types of requests and replies. The
 //! handlers are in `checks`, `holds` and `counts` (callers' own requests), `changes`, `overrides`, `policies` and
-//! `reloads` (for administrators). `rejection` answers requests that get no decision. `dialects` has the paths and words of other
+//! `reloads` (for administrators). `asked_client` finds whom an administrator means. `rejection` answers requests that get no decision. `dialects` has the paths and words of other
 //! systems. `dashboard` is the live page. `forwarded` answers proxies about requests that headers describe. `openapi` describes the table. `connection`
 //! is HTTP on one connection, and `outgoing` is the body of an answer that is being sent.
 
+mod asked_client;
 mod changes;
 mod check_options;
 mod checks;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 
+use super::asked_client::NO_TALKER;
 use super::clock::{ClockReply, ClockRequest};
 use super::dashboard::PAGE_FOLDER;
 use super::dialects::{Dialect, leetdezine};
@@ -46,15 +47,20 @@ const NOT_READY: &[(StatusCode, &str)] = &[(
 const OF_A_CHANGE: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
     UNAVAILABLE,
-    (StatusCode::CONFLICT, "The named policy or quota does not apply; nothing was changed"),
+    NO_TALKER,
+    (
+        StatusCode::CONFLICT,
+        "The named policy or quota does not apply, or too little is known of the talker. Nothing was changed",
+    ),
 ];
 const OF_A_REFUND: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
     UNAVAILABLE,
+    NO_TALKER,
     (
         StatusCode::CONFLICT,
         "A named quota does not apply under the live policies, or its policy may have had another key under that \
-         version. Nothing was given back",
+         version. Or too little is known of the talker. Nothing was given back",
     ),
 ];
 const OF_A_RESERVATION: &[(StatusCode, &str)] = &[

@@ -19,16 +19,16 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use tollgate::{Clock, SystemClock, Timestamp};
-use tollgate_policy::{Identity, PolicyDecision, PolicySet, describe_descriptor};
+use tollgate::{Clock, Key, SystemClock, Timestamp};
+use tollgate_policy::{Identity, Policy, PolicyDecision, PolicySet, describe_descriptor};
 
-pub(crate) use self::id::TalkerSecret;
+pub(crate) use self::id::{TalkerId, TalkerSecret};
 use self::memory::Memory;
 pub(crate) use self::period::{PeriodChoice, TalkersBy};
 use self::rules::RuleTalkers;
 pub use self::secret_file::TalkersSecretError;
 use self::subject::SubjectTalkers;
-pub(crate) use self::subject::{KeyBytes, TalkerRow, TalkersReport};
+pub(crate) use self::subject::{KeyBytes, NoTalker, TalkerRow, TalkersReport};
 
 /// How talkers are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,8 +166,7 @@ impl Talkers {
         }
         let policies = set.policies().as_slice();
         let talkers = policies.iter().map(|policy| {
-            let kept = before.of(policy.name()).filter(|kept| kept.identity == *policy.identity());
-            kept.cloned().unwrap_or_else(|| NamedTalkers {
+            before.under(policy).cloned().unwrap_or_else(|| NamedTalkers {
                 identity: policy.identity().clone(),
                 talkers: Arc::new(SubjectTalkers::new(policy.name(), &self.secret, &self.memory)),
             })
@@ -177,6 +176,22 @@ impl Talkers {
             policies: talkers.collect(),
             places: policies.iter().map(|policy| policy.name().into()).zip(0..).collect(),
         }));
+    }
+
+    /// Returns the key of a talker of this policy, or the first bytes of it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such talker, or the policy counted by another key when its talkers were noted.
+    pub(crate) fn key_of(&self, policy: &Policy, id: TalkerId) -> Result<KeyBytes, NoTalker> {
+        let live = self.live.load();
+        let named = live.under(policy).ok_or(NoTalker::Policy)?;
+        named.talkers.key_of(SystemClock.coarse_now(), id)
+    }
+
+    /// Returns the id that this key has under a policy; `None` if the policy is not live any more.
+    pub(crate) fn id_of(&self, policy: &Policy, key: &Key<'_>) -> Option<TalkerId> {
+        Some(self.live.load().under(policy)?.talkers.id_of(key))
     }
 
     /// Returns the talkers of a policy, so many at most; `None` if there is no such policy.
@@ -197,6 +212,11 @@ impl Talkers {
 }
 
 impl PolicyTalkers {
+    /// Returns the talkers of this policy, if they are counted by its key.
+    fn under(&self, policy: &Policy) -> Option<&NamedTalkers> {
+        self.of(policy.name()).filter(|named| named.identity == *policy.identity())
+    }
+
     fn of(&self, policy: &str) -> Option<&NamedTalkers> {
         self.places.get(policy).and_then(|place| self.policies.get(*place))
     }

@@ -8,7 +8,7 @@ use tollgate::{Key, Timestamp};
 use super::id::{IdMaker, TalkerId, TalkerSecret};
 use super::memory::Memory;
 use super::period::{PeriodChoice, Periods, TalkersBy};
-use super::summary::Summary;
+use super::summary::{CountedKey, Summary};
 
 /// Counts the keys of one policy or rule.
 #[derive(Debug)]
@@ -56,6 +56,17 @@ pub(crate) struct TalkerRow {
     pub(crate) key: KeyBytes,
 }
 
+/// Why an id leads to no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoTalker {
+    /// There is no such policy, or it counts by another key now.
+    Policy,
+    /// No period has it, or no period any more.
+    Id,
+    /// Two keys have it. By chance, that is nearly impossible.
+    TwoKeys,
+}
+
 /// The canonical bytes of a key, or the first of them. `Debug` hides them.
 pub(crate) struct KeyBytes(pub(crate) Box<[u8]>);
 
@@ -77,7 +88,7 @@ impl SubjectTalkers {
     /// skipped.
     pub(super) fn note(&self, now: Timestamp, key: &Key<'_>, denies: bool) {
         // Before the lock.
-        let id = self.ids.get_or_init(|| self.secret.ids_of(&self.name)).id(key);
+        let id = self.hash(key);
         let mut periods = match self.periods.try_lock() {
             Ok(periods) => periods,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -95,6 +106,33 @@ impl SubjectTalkers {
         if denies {
             periods.current.denials.count(id, key, &self.memory);
         }
+    }
+
+    /// Returns the id of a key, whether or not it is among the talkers.
+    pub(super) fn id_of(&self, key: &Key<'_>) -> TalkerId {
+        TalkerId::of(self.hash(key))
+    }
+
+    fn hash(&self, key: &Key<'_>) -> u64 {
+        self.ids.get_or_init(|| self.secret.ids_of(&self.name)).id(key)
+    }
+
+    /// Returns the key of a talker of one of the two periods, by either measure. Meanwhile, requests are skipped.
+    pub(super) fn key_of(&self, now: Timestamp, id: TalkerId) -> Result<KeyBytes, NoTalker> {
+        let mut guard = self.lock();
+        let periods = self.at(&mut guard, now);
+        let counts = [&periods.current, &periods.last].into_iter().flat_map(|it| [&it.checks, &it.denials]);
+        let keys = counts.filter_map(|counts| counts.summary.as_ref()).flat_map(Summary::keys);
+        let mut found: Option<CountedKey<'_>> = None;
+        for counted in keys.filter(|counted| TalkerId::of(counted.id) == id) {
+            match found {
+                Some(other) if other.id != counted.id => return Err(NoTalker::TwoKeys),
+                // Where memory was short, less of the key was kept.
+                Some(other) if other.key.bytes().len() >= counted.key.bytes().len() => {}
+                _ => found = Some(counted),
+            }
+        }
+        found.map(|counted| KeyBytes(counted.key.bytes().into())).ok_or(NoTalker::Id)
     }
 
     /// Returns the periods as they are at this time.

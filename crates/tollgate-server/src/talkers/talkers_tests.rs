@@ -102,6 +102,37 @@ async fn a_period_has_five_minutes_and_the_one_before_stays_for_five_more() {
     assert_eq!((report.since, report.until, report.total), (at(1_200), at(1_500), 0));
 }
 
+#[tokio::test]
+async fn an_id_leads_to_its_key_for_two_periods() {
+    let (limiter, talkers) = (limiter(TWO), talkers());
+    let request = decide(&limiter, &[("user", "alice"), ("ip", "192.0.2.7")]).await;
+    talkers.note_at(at(0), &request);
+    let live = talkers.live.load();
+    let search = &live.of("search").unwrap().talkers;
+    let key = Key::from("alice");
+    let id = search.id_of(&key);
+    for now in [0, 299, 300, 599] {
+        assert_eq!(*search.key_of(at(now), id).unwrap().0, *key.canonical_bytes(), "{now}");
+    }
+    assert_eq!(search.key_of(at(600), id).unwrap_err(), NoTalker::Id);
+    assert_eq!(live.of("all").unwrap().talkers.key_of(at(0), id).unwrap_err(), NoTalker::Id);
+    // A denial alone is enough: the row of all checks may have gone to another key.
+    let (bob, mut keys) = (Key::from("bob"), (0..300).map(|number| Key::from(format!("{number}"))));
+    search.note(at(900), &bob, true);
+    for _ in 0..2 {
+        keys.by_ref().take(150).for_each(|key| search.note(at(900), &key, false));
+    }
+    assert_eq!(*search.key_of(at(900), search.id_of(&bob)).unwrap().0, *bob.canonical_bytes());
+
+    let set = limiter.live();
+    let policy = set.policies().as_slice().iter().find(|policy| policy.name() == "search").unwrap();
+    assert_eq!(talkers.id_of(policy, &key), Some(id));
+    let _ = limiter.replace(policies("policies: [{ name: search, key: [ip], quotas: [2/1d] }]"), "a.yaml");
+    talkers.follow(&limiter.live());
+    assert_eq!(talkers.id_of(policy, &key), None);
+    assert_eq!(talkers.key_of(policy, id).unwrap_err(), NoTalker::Policy);
+}
+
 /// A page that reads the rows must not delay a check.
 #[tokio::test]
 async fn a_request_that_finds_talkers_locked_is_only_noted_as_skipped() {

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
 use std::collections::BTreeMap;
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt as _;
 
 use crate::support::folder::Folder;
 use crate::support::{Connection, Server, get, tollgate};
@@ -117,12 +119,15 @@ const SHOWN_START: u64 = 1_795_824_000_000;
 pub(crate) fn examples() -> BTreeMap<&'static str, String> {
     let folder = Folder::new();
     folder.write("tollgate.yaml", POLICIES);
+    // So that ids stay the same.
+    let secret = folder.write("secret", &"0a".repeat(32));
+    set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     let mut command = tollgate();
     command.current_dir(folder.root());
-    let proxies = ["--trusted-proxy", "127.0.0.0/8"];
+    let more = ["--trusted-proxy", "127.0.0.0/8", "--talkers-secret", &secret];
     let server = Server::start_by(
         command,
-        &[&["--config", "tollgate.yaml", "--test-clock", "--caller-quotas"], &proxies[..]].concat(),
+        &[&["--config", "tollgate.yaml", "--test-clock", "--caller-quotas"], &more[..]].concat(),
     );
     let advance = |millis: u64| {
         let reply = server.admin_post("/v1/clock", &format!(r#"{{"advance_ms": {millis}}}"#)).json();

@@ -149,7 +149,7 @@ impl Principals {
         let caller = Caller::new(principal.policies.clone());
         Ok(match scope {
             Scope::Count => caller.counting(Arc::clone(series)),
-            Scope::Overrides => caller.named(Arc::clone(&principal.name)),
+            Scope::Change | Scope::Overrides => caller.named(Arc::clone(&principal.name)),
             Scope::Read => caller.seeing_keys(principal.scopes.has(Scope::Keys)),
             _ => caller,
         })

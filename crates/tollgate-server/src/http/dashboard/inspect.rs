@@ -11,14 +11,17 @@ use tollgate_wire::body::{DenialReason, TimeText, millis};
 use crate::access::caller::Caller;
 use crate::answer::rejection::Rejection;
 use crate::explain::{ExplainReport, ExplainedRequest, PolicyReport};
+use crate::http::asked_client::expect_id;
 use crate::http::override_body::OverridesVersionText;
 use crate::http::wire::{
-    AppliedPolicy, InspectReply, InspectRequest, InspectedSource, InspectedVerdict, UnappliedPolicy,
+    AppliedPolicy, InspectReply, InspectRequest, InspectedSource, InspectedTalker, InspectedVerdict,
+    UnappliedPolicy,
 };
 use crate::http::{Edge, Reply, reply};
 use crate::net::body;
 use crate::observe::shortened::shortened;
 use crate::request::json;
+use crate::talkers::TalkerId;
 
 /// The most policies that do not apply in an answer, and the most characters of a reason: a file may have thousands of
 /// conditions.
@@ -33,13 +36,19 @@ impl Edge {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let InspectRequest { attributes, cost } = json::read(&body)?;
-        let (attributes, cost) = (caller.asks(attributes), cost.units());
+        let InspectRequest { attributes, policy, id, cost } = json::read(&body)?;
+        expect_id(policy.as_deref(), id)?;
+        let client = self.asked_client(caller, attributes.as_ref(), policy.as_deref(), id)?;
+        let (attributes, cost) = (caller.asks(client.attributes(attributes)?), cost.units());
         let engine = self.engine()?;
         // Both answers are made under one version.
-        let set = engine.live();
-        let peeked = engine.peek_under(Arc::clone(&set), &attributes, cost).await;
+        let set =
+            client.talker.as_ref().map_or_else(|| engine.live(), |talker| Arc::clone(talker.policies()));
+        let peeked = engine.peek_with_trials(Arc::clone(&set), &attributes, cost).await;
         let refusal = match &peeked {
+            Err(error @ CheckError::Refused(_)) if client.talker.as_ref().is_some() => {
+                return Err(client.rejection(error));
+            }
             Err(error @ CheckError::Refused(Refusal::OtherPolicy { .. })) => {
                 return Err(Rejection::check(error, "attributes"));
             }
@@ -56,26 +65,42 @@ impl Edge {
         };
         let report = ExplainReport::new(&request, refusal, |_| None);
         let counted = peek.counted.and_then(|decision| message(decision, report.outcome));
-        let message = counted.unwrap_or(report.message);
+        let mut message = counted.unwrap_or(report.message);
+        if let Some(talker) = client.talker.as_ref() {
+            let policy = talker.policy_name();
+            message = format!("by `{policy}` alone, {message}; which other policies apply is unknown");
+        }
         let (applied, others): (Vec<PolicyReport<'_>>, Vec<PolicyReport<'_>>) =
             report.policies.into_iter().partition(|policy| policy.because.is_empty());
         // What exempts or denies a request does so for every caller.
         let is_known =
             |policy: &PolicyReport<'_>| policy.exempt || policy.denies || caller.may_touch(policy.policy);
-        let applied = applied.into_iter().filter(is_known);
+        let applied = applied.into_iter().filter(is_known).map(|policy| {
+            let policy = AppliedPolicy::new(policy, peek.counted);
+            let id = self.talker_id(policy.policy(), peek.decision);
+            if client.talker.as_ref().is_some() {
+                policy.with_id(id).without_key()
+            } else {
+                policy.with_id(id)
+            }
+        });
         let others: Vec<PolicyReport<'_>> =
             others.into_iter().filter(|policy| caller.may_touch(policy.policy)).collect();
         let not_applied = others.iter().take(MAX_OTHERS).map(|policy| UnappliedPolicy {
             policy: policy.policy,
             reason: shortened(&policy.because.join("; "), MAX_REASON),
         });
-        let decision = peek.decision;
+        // Only one policy is known to decide.
+        let decision = peek.decision.filter(|_| client.talker.as_ref().is_none());
+        let talker = client.talker.as_ref();
         let body = InspectReply {
             at: TimeText(Timestamp::from_unix_millis(report.at)),
             policies_version: set.version(),
             overrides_version: OverridesVersionText::of(&set),
             outcome: report.outcome,
             message,
+            talker: talker
+                .map(|talker| InspectedTalker { policy: talker.policy_name(), id: talker.id.to_string() }),
             verdict: decision.map(|decision| match decision.is_allowed() {
                 true => InspectedVerdict::Allowed,
                 false => InspectedVerdict::Denied,
@@ -85,11 +110,20 @@ impl Edge {
             retry_after_ms: decision.and_then(PolicyDecision::retry_after).map(millis),
             peek_failed: peek.failure,
             path: report.path,
-            applied: applied.map(|policy| AppliedPolicy::new(policy, peek.counted)).collect(),
+            applied: applied.collect(),
             not_applied: not_applied.collect(),
             not_applied_count: others.len(),
         };
         Ok(reply::json(StatusCode::OK, &body))
+    }
+}
+
+impl Edge {
+    /// Returns the id of the key by which a policy counts a request that was peeked at.
+    fn talker_id(&self, policy: &str, peeked: Option<&PolicyDecision>) -> Option<TalkerId> {
+        let talkers = self.dashboard.as_deref()?.talkers.as_deref()?;
+        let charged = peeked?.charged_keys().find(|charged| charged.policy.name() == policy)?;
+        talkers.id_of(charged.policy, charged.key)
     }
 }
 

@@ -12,6 +12,7 @@ use http::StatusCode;
 
 pub(super) use self::page::FOLDER as PAGE_FOLDER;
 use super::Edge;
+use super::asked_client::NO_TALKER;
 use super::operation::{Handler, InputPlace, Operation, OperationRow, RequestHeader, Success, later};
 use super::wire::{HistoryReply, InspectReply, InspectRequest, LiveReply, SeriesReply, TalkersReply, of};
 use crate::access::scope::Scope;
@@ -24,6 +25,9 @@ const TOO_MANY_VIEWERS: &[(StatusCode, &str)] = &[(
     StatusCode::TOO_MANY_REQUESTS,
     "There were more requests in the last five seconds than eight open pages send (40)",
 )];
+
+const OF_AN_INSPECTION: &[(StatusCode, &str)] =
+    &[NO_TALKER, (StatusCode::CONFLICT, "Too little is known of the talker: give attributes")];
 
 /// Every operation that only the page needs. `--dashboard off` removes them.
 pub(super) fn rows() -> Vec<OperationRow> {
@@ -58,6 +62,7 @@ pub(super) fn rows() -> Vec<OperationRow> {
                 of::<InspectReply<'_>>(),
                 "Also if a policy refuses the request (`outcome`) or the counters could not be read (`peek_failed`)",
             ))
+            .rejecting(OF_AN_INSPECTION)
             .handled_by(later!(inspect)),
         Operation::get("policyHistory", "/v1/policies/history", Some(Scope::Read))
             .summary("The last reloads, and probable mistakes in the live limits")

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tollgate::{Source, Timestamp};
+use tollgate::{Source, Timestamp, Verdict};
 use tollgate_policy::{Attributes, InFlightStanding, PolicyDecision};
 use tollgate_wire::body::{DenialReason, QuotaBody, TimeText};
 
@@ -10,14 +10,23 @@ use super::requests::AnyAttributes;
 use crate::explain::{ChargeReport, OverrideReport, PathReport, PolicyReport, QuotasFrom, TrialReport};
 use crate::http::override_body::OverridesVersionText;
 use crate::request::json::{self, CostUnits};
+use crate::talkers::TalkerId;
 
-/// An inspection: attributes and cost of a request.
+/// An inspection: attributes and cost of a request, or a talker.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct InspectRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[serde(borrow, default, deserialize_with = "json::some_attributes")]
     #[schemars(with = "AnyAttributes")]
-    pub(in crate::http) attributes: Attributes<'a>,
+    pub(in crate::http) attributes: Option<Attributes<'a>>,
+    /// The policy of the talker, in place of `attributes`.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// The id of the talker.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) id: Option<TalkerId>,
     /// Units that would be charged; 0 is answered like 1.
     #[serde(default)]
     #[schemars(extend("default" = 1))]
@@ -39,6 +48,10 @@ pub(in crate::http) struct InspectReply<'a> {
     pub(in crate::http) outcome: &'static str,
     /// The same in words, with what decides.
     pub(in crate::http) message: String,
+    /// The talker, if the request named one. Its key tells what its own policy does. Which other policies apply is unknown,
+    /// so there is no verdict, and no other policy is listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) talker: Option<InspectedTalker<'a>>,
     /// The answer that a check would get, or a hold of one unit if `outcome` is `hold`; absent if it would get none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) verdict: Option<InspectedVerdict>,
@@ -97,13 +110,16 @@ pub(in crate::http) struct AppliedPolicy<'a> {
     /// The only reading of the path, `sent` or `normalized`, in which it matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     only_as: Option<&'static str>,
-    /// What it counts the request by, from the attributes that were sent; absent if it counts nothing.
+    /// The id of what it counts the request by, as `/v1/talkers` shows it; absent without talkers, or if it counts nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// What it counts the request by, from the attributes that were sent; absent if it counts nothing, or for a talker.
     #[serde(skip_serializing_if = "Option::is_none")]
     counts: Option<String>,
     /// The override that decides, or that gives the charges.
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
     by_override: Option<InspectedOverride>,
-    /// The override or the tier in the file that gives the quotas, if it is not the policy itself.
+    /// The override or the tier in the file that gives the quotas, if it is not the policy itself; absent for a talker.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quotas_from: Vec<QuotasFrom>,
     /// What a check would charge.
@@ -114,15 +130,24 @@ pub(in crate::http) struct AppliedPolicy<'a> {
     /// The limit in flight; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<InspectedInFlight>,
-    /// What it tries, which decides nothing. What trials have counted is not read.
+    /// What it tries, which decides nothing, with what it would answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     trials: Vec<TrialReport>,
+}
+
+/// A talker.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct InspectedTalker<'a> {
+    pub(in crate::http) policy: &'a str,
+    pub(in crate::http) id: String,
 }
 
 /// An override that applies.
 #[derive(Serialize, JsonSchema)]
 struct InspectedOverride {
-    id: String,
+    /// Absent for a talker, because it could tell the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
     /// Absent if it has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<TimeText>,
@@ -164,7 +189,22 @@ impl InspectedSource {
 }
 
 impl<'a> AppliedPolicy<'a> {
-    /// With the standings of its limits, if they are known.
+    /// Leaves out what could tell the key.
+    pub(in crate::http) fn without_key(mut self) -> Self {
+        self.by_override.iter_mut().for_each(|by_override| by_override.id = None);
+        // A condition of an override may be on an attribute of the key.
+        Self { counts: None, quotas_from: Vec::new(), ..self }
+    }
+
+    pub(in crate::http) fn with_id(self, id: Option<TalkerId>) -> Self {
+        Self { id: id.map(|id| id.to_string()), ..self }
+    }
+
+    pub(in crate::http) const fn policy(&self) -> &'a str {
+        self.policy
+    }
+
+    /// With the standings of its limits and the answers of its trials, if they are known.
     pub(in crate::http) fn new(report: PolicyReport<'a>, peeked: Option<&'a PolicyDecision>) -> Self {
         let name = report.policy;
         let quotas = peeked.map(|decision| {
@@ -180,6 +220,17 @@ impl<'a> AppliedPolicy<'a> {
             held: held.map(|standing| standing.state.live()),
             remaining: held.map(|standing| standing.state.remaining()),
         });
+        let tried = |kind: &str| {
+            let mut trials = peeked?.trials().filter(|trial| trial.policy.name() == name);
+            trials.find(|trial| TrialReport::name(trial.kind) == kind)?.answer.verdict()
+        };
+        let trials = report.trials.into_iter().map(|trial| TrialReport {
+            answer: tried(trial.kind).map(|verdict| match verdict {
+                Verdict::Allowed => "allowed",
+                Verdict::Denied => "denied",
+            }),
+            ..trial
+        });
         Self {
             policy: name,
             line: report.line,
@@ -190,19 +241,20 @@ impl<'a> AppliedPolicy<'a> {
                 _ => "limit",
             },
             only_as: report.only_as,
+            id: None,
             counts: report.counts,
             by_override: report.by_override.map(InspectedOverride::from),
             quotas_from: report.quotas_from,
             charges: report.charges,
             quotas,
             in_flight,
-            trials: report.trials,
+            trials: trials.collect(),
         }
     }
 }
 
 impl From<OverrideReport> for InspectedOverride {
     fn from(OverrideReport { id, until }: OverrideReport) -> Self {
-        Self { id, until: until.map(|until| TimeText(Timestamp::from_unix_millis(until))) }
+        Self { id: Some(id), until: until.map(|until| TimeText(Timestamp::from_unix_millis(until))) }
     }
 }

@@ -29,7 +29,8 @@ pub(super) use self::holds::{
     asked_hold,
 };
 pub(super) use self::inspection::{
-    AppliedPolicy, InspectReply, InspectRequest, InspectedSource, InspectedVerdict, UnappliedPolicy,
+    AppliedPolicy, InspectReply, InspectRequest, InspectedSource, InspectedTalker, InspectedVerdict,
+    UnappliedPolicy,
 };
 pub(super) use self::live::{
     DomainRow, DomainRows, EventRow, HistoryReply, Latency, LiveMemory, LiveOverrides, LiveProcess,

@@ -11,6 +11,7 @@ use tollgate_policy::{Attributes, MarkedCharge};
 use crate::answer::rejection::Rejection;
 use crate::request::attributes;
 use crate::request::json::{self, CostUnits, Object, StartMillis, UsedUnits, Version, Whole};
+use crate::talkers::TalkerId;
 
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
@@ -158,6 +159,13 @@ impl<'de> Deserialize<'de> for GivenLimit {
     }
 }
 
+impl<'de> Deserialize<'de> for TalkerId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json::Text(text) = json::Text::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
 /// The answer while the store cannot answer: `open` admits without counting, `closed` refuses with status 503.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -177,13 +185,21 @@ impl<'de> Deserialize<'de> for OutageAnswer {
     }
 }
 
-/// A refund: the attributes of a check, and what it charged.
+/// A refund: the attributes of a check, or the talker that made it, and what it charged.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RefundRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[serde(borrow, default, deserialize_with = "json::some_attributes")]
     #[schemars(with = "KeyAttributes")]
-    pub(in crate::http) attributes: Attributes<'a>,
+    pub(in crate::http) attributes: Option<Attributes<'a>>,
+    /// The policy of the talker, in place of `attributes`.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// The id of the talker.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) id: Option<TalkerId>,
     /// Units to give back to each named window, at most the used ones; where a policy fixes the cost, that cost.
     #[serde(default)]
     #[schemars(extend("default" = 1))]
@@ -253,13 +269,17 @@ impl RefundWindow {
     }
 }
 
-/// A reset: the attributes whose counters are reset.
+/// A reset: the attributes whose counters are reset, or a talker.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ResetRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[serde(borrow, default, deserialize_with = "json::some_attributes")]
     #[schemars(with = "KeyAttributes")]
-    pub(in crate::http) attributes: Attributes<'a>,
+    pub(in crate::http) attributes: Option<Attributes<'a>>,
+    /// The id of a talker of `policy`, in place of `attributes`.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) id: Option<TalkerId>,
     /// The policy to change. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
@@ -270,13 +290,17 @@ pub(in crate::http) struct ResetRequest<'a> {
     pub(in crate::http) quota: Option<GivenLimit>,
 }
 
-/// A set: the attributes whose counters are set, and their value.
+/// A set: the attributes whose counters are set, or a talker, and their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct SetRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[serde(borrow, default, deserialize_with = "json::some_attributes")]
     #[schemars(with = "KeyAttributes")]
-    pub(in crate::http) attributes: Attributes<'a>,
+    pub(in crate::http) attributes: Option<Attributes<'a>>,
+    /// The id of a talker of `policy`, in place of `attributes`.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) id: Option<TalkerId>,
     /// The new usage of each quota; may be above the limit.
     pub(in crate::http) used: UsedUnits,
     /// The policy to change. Default: all.

@@ -35,6 +35,13 @@ pub(crate) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer.deserialize_map(Pairs(PhantomData))
 }
 
+/// Reads names and values that may be missing, and refuses `null`.
+pub(crate) fn some_attributes<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Attributes<'a>>, D::Error> {
+    attributes(deserializer).map(Some)
+}
+
 /// A string, a boolean or a list of strings.
 struct Attribute<'a>(AttributeValue<'a>);
 

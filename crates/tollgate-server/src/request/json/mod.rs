@@ -11,7 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use tollgate::{Quota, QuotaError};
 
-pub(crate) use self::attributes::attributes;
+pub(crate) use self::attributes::{attributes, some_attributes};
 use self::fault::Fault;
 
 /// The error in a body.
@@ -47,10 +47,14 @@ fn wrong<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> B
     }
 }
 
-/// Returns the expected form by its first field: the one that an empty object lacks.
+/// Returns the expected form by its first field: the one that an empty object lacks. Where a talker can be named instead
+/// of attributes, it may lack another one, or none.
 fn expected<'a, T: Deserialize<'a>>() -> &'static str {
     match fault::find::<Object<T>>(b"{}") {
-        Some(Fault::Field { path, .. }) if path == "attributes" => r#"{"attributes": {...}}"#,
+        None => r#"{"attributes": {...}}"#,
+        Some(Fault::Field { path, .. }) if matches!(&*path, "attributes" | "used" | "version") => {
+            r#"{"attributes": {...}}"#
+        }
         Some(Fault::Field { path, .. }) if path == "requests" => r#"{"requests": [...]}"#,
         Some(Fault::Field { path, .. }) if path == "hold" => r#"{"hold": "..."}"#,
         _ => "an object",

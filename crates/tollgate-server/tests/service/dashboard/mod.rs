@@ -6,6 +6,7 @@ mod domains;
 mod history;
 mod inspect;
 mod live;
+mod named_talkers;
 mod page;
 mod public_url;
 mod talkers;
