@@ -142,18 +142,22 @@ interface AppliedPolicy {
   policy: string;
   mode?: string;
   role?: string;
+  id?: string;
   counts?: string;
   override?: { until?: string | number; id?: string };
   quotas?: InspectedQuota[];
   charges?: InspectedQuota[];
   in_flight?: { quota?: string; written?: string; limit: number; held?: number; remaining?: number };
-  trials?: { kind: string; charges?: InspectedQuota[] }[];
+  trials?: {
+    kind: string; answer?: "allowed" | "denied"; charges?: InspectedQuota[]; in_flight?: { written: string };
+  }[];
 }
 
 interface Inspection {
   at: string;
   policies_version: number;
   overrides_version?: string;
+  talker?: { policy: string; id: string };
   verdict?: "allowed" | "denied";
   message?: string;
   source?: string;
@@ -166,7 +170,8 @@ interface Inspection {
   overrides?: unknown[];
 }
 
-interface Subject { attributes: Record<string, string> }
+/** Attributes of a request, or a talker. */
+interface Subject { attributes?: Record<string, string>; policy?: string; id?: string }
 
 interface QuotaAfter {
   policy: string; quota: string; limit?: number; used?: number; remaining?: number; given?: number; window?: unknown;

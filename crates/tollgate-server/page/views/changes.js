@@ -36,7 +36,8 @@ export function changeButtons(applied, found, subject, live, done) {
   const { policy, quotas = [] } = applied;
   const key = live.policies.find(({ name }) => name === policy)?.key;
   const isOne = keyParts(key).kind !== "global";
-  const who = isOne ? "the client with these attributes" : "all clients";
+  const one = subject.id ? `the client \`${subject.id}\`` : "the client with these attributes";
+  const who = isOne ? one : "all clients";
   const where = live.store ? "all processes that share the store" : "this process";
   const now = quotas.map(({ quota, used, limit }) => `${figure(used)} of ${count(limit)} of \`${quota}\``).join(", ");
 
@@ -54,7 +55,7 @@ export function changeButtons(applied, found, subject, live, done) {
       twice: isOne ? undefined : `${policy} counts all clients together: this concerns every one of them.`,
       says: () => `Now ${now} are used. ${says()} for ${who}, at once and in ${where}. It needs the scope \`change\`.`,
       run: async () => {
-        const { quotas: all } = (await ask(path, { body: { policy, ...subject, ...body() } })).body;
+        const { quotas: all } = (await ask(path, { body: { policy, ...body(), ...subject } })).body;
         const rows = compare(
           quotas,
           all.filter((after) => after.policy === policy),
@@ -91,6 +92,6 @@ export function changeButtons(applied, found, subject, live, done) {
     "div.fields.changes",
     { role: "group", "aria-label": `Changes of ${policy}` },
     quotas.length > 0 && [reset, set, windows.length > 0 && refund],
-    overrideButtons(applied, keyOf(key, subject.attributes), done),
+    overrideButtons(applied, subject.attributes && keyOf(key, subject.attributes), done),
   );
 }

@@ -1,11 +1,13 @@
 // @ts-check
-// The inspector: why was this client denied? Attributes of a request go in.
+// The inspector: why was this client denied? Attributes of a request go in, or a talker.
 
 import { ask } from "../api.js";
 import { button, el, empty, fill, input, renew } from "../dom.js";
 import { keyParts } from "../key.js";
 import { askNow } from "../poll.js";
+import { link } from "../route.js";
 import { inspection } from "./result.js";
+import { inspected } from "./talkers.js";
 
 /** What was typed last in this tab: keys do not go into the address. @type {string[][]} */
 let typed = [];
@@ -17,8 +19,8 @@ function attributeNames({ policies }) {
   return [...new Set(names)].sort((a, b) => uses(b) - uses(a)).slice(0, 12);
 }
 
-/** @returns {View} */
-export function inspector() {
+/** @param {Route} here with a policy and the id of its talker, or with neither @returns {View} */
+export function inspector({ names: [policy, id] }) {
   const known = el("datalist", { id: "attributes" });
   const rows = el("div");
   const offers = el("p.offers");
@@ -73,11 +75,17 @@ export function inspector() {
       .map((row) => [...row.querySelectorAll("input")].map((field) => field.value))
       .filter(([name]) => name.trim());
 
+  /** A button by its text and its group, so that the same one has the focus after another inspection. */
+  const nameOf = (node) => `${node.closest("[role=group]")?.getAttribute("aria-label")} ${node.textContent}`;
+  const buttonInHand = () => body.contains(document.activeElement) && nameOf(document.activeElement);
+
   /** @param {Subject} subject */
   async function inspect(subject) {
     go.disabled = true;
     try {
       const { body: answer } = await ask("inspect", { body: subject });
+      for (const { policy, id } of answer.applied) if (id) inspected.add(`${policy} ${id}`);
+      const held = buttonInHand();
       fill(
         body,
         inspection(answer, subject, live, () => {
@@ -85,11 +93,9 @@ export function inspector() {
           askNow();
         }),
       );
+      [...body.querySelectorAll("button")].find((node) => nameOf(node) === held)?.focus();
     } catch (error) {
-      fill(
-        body,
-        el("p.problem", { role: "alert" }, error.words),
-      );
+      fill(body, el("p.problem", { role: "alert" }, error.words));
     }
     go.disabled = false;
   }
@@ -98,6 +104,7 @@ export function inspector() {
     event.preventDefault();
     typed = read();
     if (!typed.length) return add("", "").focus();
+    history.replaceState(null, "", link(["inspect"]));
     inspect({ attributes: Object.fromEntries(typed.map(([name, value]) => [name.trim(), value])) });
   }
 
@@ -132,7 +139,8 @@ export function inspector() {
       live = now;
       if (isFirst) {
         (typed.length ? typed : [[attributeNames(live)[0] || "", ""]]).forEach(([name, value]) => add(name, value));
-        if (!live.policies.length)
+        if (id) inspect({ policy, id });
+        else if (!live.policies.length)
           fill(body, empty("There is no policy that could apply.", "Every request is admitted."));
       }
       offer();

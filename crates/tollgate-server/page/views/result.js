@@ -47,7 +47,11 @@ function verdict({
 
 const overridden = (over) =>
   over &&
-  el("span.badge", "override ", over.until === undefined ? "without end" : ["until ", moment(over.until, serverNow())]);
+  el(
+    "span.badge",
+    "by an override, ",
+    over.until === undefined ? "without end" : ["until ", moment(over.until, serverNow())],
+  );
 
 /** A row of a quota, and what writes the time until it resets. @param {InspectedQuota} quota */
 function quotaRow({ quota, limit, used, held, remaining, reset_after_ms: reset, override }, at) {
@@ -68,15 +72,19 @@ function quotaRow({ quota, limit, used, held, remaining, reset_after_ms: reset, 
 
 const ROLES = { exempt: "It admits the request without counting.", deny: "It denies the request." };
 
+const ANSWERS = { allowed: "it would admit this request now", denied: "it would deny this request now" };
+
 /** What is on trial, in words. @param {AppliedPolicy} applied */
 const tried = ({ trials = [] }) =>
-  trials.flatMap(({ kind, charges = [] }) =>
-    charges.map(({ quota }) => el("p.small.soft", `${kind === "shadow" ? "in shadow mode" : kind}: ${quota}`)),
-  );
+  trials.map(({ kind, answer, charges = [], in_flight: flight }) => {
+    const limits = [...charges.map(({ quota }) => quota), ...(flight ? [flight.written] : [])].join(", ");
+    const says = answer ? `: ${ANSWERS[answer]}` : "";
+    return el("p.small.soft", `${kind === "shadow" ? "In shadow mode" : "Candidate"} ${limits}${says}.`);
+  });
 
 /** @param {AppliedPolicy} applied */
 function card(applied, found, subject, live, again) {
-  const { policy, mode, role, counts, override, charges, in_flight: flight } = applied;
+  const { policy, mode, role, id, counts, override, charges, in_flight: flight } = applied;
   const quotas = applied.quotas ?? charges ?? [];
   const all = flight ? [...quotas, { ...flight, quota: flight.quota || flight.written || "in flight" }] : quotas;
   const rows = all.map((quota) => quotaRow(quota, stamp(found.at)));
@@ -87,7 +95,7 @@ function card(applied, found, subject, live, again) {
   const table = plainTable(`Counters of ${policy}`, ["<quota", "used", "left", "resets in"], cells);
   const node = el(
     "article.card",
-    el("div.head", put(title, names, overridden(override)), counts && foreign(counts)),
+    el("div.head", put(title, names, overridden(override)), counts ? foreign(counts) : id && el("code", id)),
     rows.length ? table : el("p.soft", ROLES[role ?? ""] || "It counts nothing."),
     tried(applied),
     rows.length > 0 && changeButtons(applied, found, subject, live, again),
@@ -113,18 +121,18 @@ export function inspection(found, subject, live, again) {
       ]),
     );
   const title = `${count(number)} ${number === 1 ? "does" : "do"} not apply`;
+  const apply = cards.length === 1 ? "1 policy applies" : `${count(cards.length)} policies apply`;
+  const head = found.talker ? "One policy is known to apply" : apply;
   const node = el(
     "div",
     verdict(found),
-    el(
-      "div.head",
-      el("h2", cards.length === 1 ? "1 policy applies" : `${count(cards.length)} policies apply`),
-      button("Inspect again", again),
-    ),
+    el("div.head", el("h2", head), button("Inspect again", again)),
     el(
       "div.cards",
       cards.map(({ node }) => node),
     ),
+    found.talker &&
+      el("p.soft", "Policies that need more than this key may apply as well. Inspect attributes to see all."),
     others.length > 12 ? el("details", el("summary", title), reasons) : reasons && [el("h2", title), reasons],
   );
   const timer = setInterval(

@@ -7,19 +7,27 @@ import { command, el, empty, fill, renew } from "../dom.js";
 import { count, counted, foreign, moment, second, share, stamp } from "../format.js";
 import { plainTable } from "../live_table.js";
 import { serverNow } from "../poll.js";
-import { note, route } from "../route.js";
+import { link, note, route } from "../route.js";
 import { meter } from "../spark.js";
 
 const EVERY = 5000;
 
-/** @param {Talkers} answer */
-function table({ by, rows }) {
+/** The talkers that were inspected in this tab, as `POLICY ID`, so that lists can mark them. @type {Set<string>} */
+export const inspected = new Set();
+
+const named = (policy, id, name) => (policy ? el("a", { href: link(["inspect", policy, id]) }, name) : name);
+
+/** @param {Talkers} answer @param {string | undefined} policy absent for a rule, whose talkers cannot be inspected */
+function table({ by, rows }, policy) {
   const what = by === "denied" ? "denied" : "checks";
   return plainTable(
     `Talkers by ${what}`,
     ["<key", what, "too high by", "share"],
     rows.map(({ id, key, count: number, error, share: part }) => [
-      key === undefined ? el("code", id) : foreign(key, 80),
+      [
+        named(policy, id, key === undefined ? el("code", id) : foreign(key, 80)),
+        inspected.has(`${policy} ${id}`) && el("span.badge", "inspected"),
+      ],
       count(number),
       error ? `≤ ${count(error)}` : "0",
       [share(part), meter(by === "denied" ? "denied" : "admitted", part).node],
@@ -73,6 +81,11 @@ export function talkers(subject) {
   const hashed = el(
     "p.soft.small",
     "Ids stand for keys. They are new at each start, unless the service has `--talkers-secret`.",
+    subject.policy && [
+      " To find a customer, ask the ",
+      el("a", { href: link(["inspect"]) }, "inspector"),
+      ": its rows are marked here.",
+    ],
   );
   const node = el("section", el("div.head", el("h2", "Talkers"), periods), hashed, pair, off);
 
@@ -86,9 +99,9 @@ export function talkers(subject) {
         fill(says, about(answer));
         // A row that somebody has in hand stays.
         if (body.contains(document.activeElement)) continue;
-        renew(body, answer.rows, () =>
+        renew(body, [answer.rows, [...inspected]], () =>
           answer.rows.length
-            ? table(answer)
+            ? table(answer, subject.policy)
             : empty(by === "denied" ? "Nobody was denied." : "Nobody has asked.", "A period is five minutes long."),
         );
       } catch (error) {

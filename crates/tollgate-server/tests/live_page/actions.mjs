@@ -136,6 +136,24 @@ export function actions() {
       assert.deepEqual(await used(), { search: "0 of 5", everyone: "0 of 1000" });
     });
 
+    await t.test("a talker leads by the keyboard to its counters, and to those of its policy alone", async () => {
+      // In the period that runs.
+      await ledger.checkAll([alice]);
+      await show(seen, "#/policy/search");
+      await page.locator("a[href^='#/inspect/search/k_']").first().focus();
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { name: "One policy is known to apply" }).waitFor();
+      assert.match(page.url(), /#\/inspect\/search\/k_[0-9a-f]{10}$/);
+      assert.equal(await page.getByText("alice").count(), 0);
+      assert.equal(await button("Override").count(), 0);
+      await change("Set", [["Used units", "3"]], ["5/1d@first_hit", "1", "3", "2"]);
+      assert.deepEqual(await used(), { search: "3 of 5", everyone: "1 of 1000" });
+      await change("Reset", [], ["5/1d@first_hit", "3", "0", "5"]);
+      await eventually(async () => assert.match(await page.locator(":focus").textContent(), /Reset/));
+      await show(seen, "#/policy/search");
+      await page.getByText("inspected", { exact: true }).first().waitFor();
+    });
+
     await close(seen);
 
     /** Makes a change with these fields, and expects this row of before and after, and the new figures behind it. */
