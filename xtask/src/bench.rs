@@ -78,6 +78,8 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// What a check pays for counting who asks most
+    Talkers,
     /// Holds in a shared store, next to plain charges
     Holds {
         /// Options: see `-- --help`
@@ -135,6 +137,10 @@ impl Bench {
                 let folder = target_directory()?.join("bench-logs");
                 cargo.argument("--folder").argument(folder).arguments(arguments).run()
             }
+            // No part of them is public.
+            Self::Talkers => command("cargo test --locked --release --package tollgate-server --lib --")
+                .arguments(["--ignored", "--exact", "talkers::tests::measure", "--nocapture"])
+                .run(),
             Self::Script { arguments } => run_on_redis("script", arguments),
             Self::Holds { arguments } => run_on_redis("holds", arguments),
             Self::Redis { arguments } => {

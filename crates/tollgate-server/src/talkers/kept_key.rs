@@ -31,14 +31,11 @@ impl KeptKey {
     /// Keeps this key instead. It allocates nothing, unless the key is larger than all before it. If there is no memory
     /// for that, only the beginning is kept, or nothing.
     pub(super) fn replace(&mut self, key: &Key<'_>, memory: &Arc<Memory>) {
-        let mut length = 0;
-        key.write_canonical_bytes(|piece| length += piece.len());
         self.bytes.clear();
-        self.grow(length.min(Self::MAX_BYTES), memory);
-        let bytes = &mut self.bytes;
         key.write_canonical_bytes(|piece| {
-            let room = bytes.capacity().min(Self::MAX_BYTES).saturating_sub(bytes.len());
-            bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
+            self.grow((self.bytes.len() + piece.len()).min(Self::MAX_BYTES), memory);
+            let room = self.bytes.capacity().min(Self::MAX_BYTES).saturating_sub(self.bytes.len());
+            self.bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
         });
     }
 
@@ -49,7 +46,9 @@ impl KeptKey {
         let wanted = length.next_power_of_two().max(Self::MIN_BYTES);
         // Before what it has is given back.
         if let Some(reserved) = memory.reserve(wanted) {
-            self.bytes = Vec::with_capacity(wanted);
+            let mut bytes = Vec::with_capacity(wanted);
+            bytes.extend_from_slice(&self.bytes);
+            self.bytes = bytes;
             self.memory = Some(reserved);
         }
     }

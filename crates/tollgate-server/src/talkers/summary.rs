@@ -20,6 +20,10 @@ use super::memory::{Memory, ReservedBytes};
 #[derive(Debug)]
 pub(super) struct Summary {
     rows: Vec<SummaryRow>,
+    /// The ids of the rows, close together for the index.
+    ids: Vec<u64>,
+    /// The places of the rows.
+    places: Vec<u8>,
     /// The counts by place: sorted, and close together for the search.
     counts: Vec<u64>,
     /// The rows by place.
@@ -28,16 +32,16 @@ pub(super) struct Summary {
     index: Box<[u8]>,
     capacity: usize,
     counted: u64,
+    /// The first place with the smallest count, unless that has changed since.
+    first_of_smallest: usize,
     /// That of all but the keys.
     _memory: ReservedBytes,
 }
 
 #[derive(Debug)]
 struct SummaryRow {
-    id: u64,
     /// What `count` may be too high by.
     error: u64,
-    place: u8,
     key: KeptKey,
 }
 
@@ -67,26 +71,31 @@ impl Summary {
         let reserved = memory.reserve(Self::bytes(capacity))?;
         Some(Self {
             rows: Vec::with_capacity(capacity),
+            ids: Vec::with_capacity(capacity),
+            places: Vec::with_capacity(capacity),
             counts: Vec::with_capacity(capacity),
             order: Vec::with_capacity(capacity),
             index: vec![VACANT; capacity * INDEX_PER_ROW].into(),
             capacity,
             counted: 0,
+            first_of_smallest: 0,
             _memory: reserved,
         })
     }
 
     /// The bytes of so many rows, without their keys.
     pub(super) const fn bytes(capacity: usize) -> usize {
-        size_of::<Self>() + capacity * (size_of::<SummaryRow>() + size_of::<u64>() + 1 + INDEX_PER_ROW)
+        size_of::<Self>() + capacity * (size_of::<SummaryRow>() + 2 * size_of::<u64>() + 2 + INDEX_PER_ROW)
     }
 
     /// Forgets everything, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.counts.clear();
+        self.ids.clear();
+        self.places.clear();
         self.order.clear();
         self.index.fill(VACANT);
-        self.counted = 0;
+        (self.counted, self.first_of_smallest) = (0, 0);
         // Rows keep the memory of their keys, and are used again in turn.
     }
 
@@ -96,7 +105,7 @@ impl Summary {
         let place = match self.find(id) {
             Some(place) => place,
             None if self.len() < self.capacity => self.add(id, key, memory),
-            None => self.replace_last(id, key, memory),
+            None => self.replace_smallest(id, key, memory),
         };
         self.increment(place);
     }
@@ -108,31 +117,35 @@ impl Summary {
     /// Gives a free row to a key. Its count is still 0, so it is the last one.
     fn add(&mut self, id: u64, key: &Key<'_>, memory: &Arc<Memory>) -> usize {
         let place = self.len();
-        let (row, place_number) = (place as u8, place as u8);
+        let row = place as u8;
         match self.rows.get_mut(place) {
             // From before the last `clear`.
             Some(row) => {
-                (row.id, row.error, row.place) = (id, 0, place_number);
+                row.error = 0;
                 row.key.replace(key, memory);
             }
             None => {
                 let key = KeptKey::new(key, memory);
-                self.rows.push(SummaryRow { id, error: 0, place: place_number, key });
+                self.rows.push(SummaryRow { error: 0, key });
             }
         }
         self.counts.push(0);
+        self.ids.push(id);
+        self.places.push(row);
         self.order.push(row);
         self.insert(id, row);
         place
     }
 
-    /// Gives the row with the smallest count to a key, which may have had as many requests as that.
-    fn replace_last(&mut self, id: u64, key: &Key<'_>, memory: &Arc<Memory>) -> usize {
-        let place = self.len() - 1;
+    /// Gives a row with the smallest count to a key, which may have had as many requests as that.
+    fn replace_smallest(&mut self, id: u64, key: &Key<'_>, memory: &Arc<Memory>) -> usize {
+        // Of all with this count the first one, because it keeps its place when its count grows.
+        let place = self.first_of_smallest();
         let (number, count) = (self.order[place], self.counts[place]);
-        self.remove(self.rows[usize::from(number)].id);
+        self.remove(number);
+        self.ids[usize::from(number)] = id;
         let row = &mut self.rows[usize::from(number)];
-        (row.id, row.error) = (id, count);
+        row.error = count;
         row.key.replace(key, memory);
         self.insert(id, number);
         place
@@ -143,16 +156,34 @@ impl Summary {
         let count = self.counts[place];
         // The first one with the same count. Usually it is this one.
         let first = match place.checked_sub(1).map(|before| self.counts[before]) {
-            Some(before) if before == count => self.counts[..place].partition_point(|other| *other > count),
-            _ => place,
+            Some(before) if before != count => place,
+            _ if self.counts.last() == Some(&count) => self.first_of_smallest(),
+            None => place,
+            Some(_) => self.counts[..place].partition_point(|other| *other > count),
         };
         if first != place {
             self.order.swap(first, place);
             let (here, there) = (self.order[first], self.order[place]);
-            self.rows[usize::from(here)].place = first as u8;
-            self.rows[usize::from(there)].place = place as u8;
+            self.places[usize::from(here)] = first as u8;
+            self.places[usize::from(there)] = place as u8;
         }
         self.counts[first] = count + 1;
+        if first == self.first_of_smallest {
+            self.first_of_smallest += 1;
+        }
+    }
+
+    /// Returns the first place with the smallest count. Rows leave these places one after another, from the first one, so
+    /// the search is seldom.
+    fn first_of_smallest(&mut self) -> usize {
+        let smallest = self.counts.last().copied().unwrap_or_default();
+        let first = self.first_of_smallest;
+        let is_it = self.counts.get(first) == Some(&smallest)
+            && first.checked_sub(1).is_none_or(|before| self.counts[before] > smallest);
+        if !is_it {
+            self.first_of_smallest = self.counts.partition_point(|other| *other > smallest);
+        }
+        self.first_of_smallest
     }
 
     /// Returns the place of a key.
@@ -163,9 +194,8 @@ impl Summary {
             if number == VACANT {
                 return None;
             }
-            let row = &self.rows[usize::from(number)];
-            if row.id == id {
-                return Some(usize::from(row.place));
+            if self.ids[usize::from(number)] == id {
+                return Some(usize::from(self.places[usize::from(number)]));
             }
             slot = self.after(slot);
         }
@@ -180,18 +210,17 @@ impl Summary {
     }
 
     /// Removes a key from the index, and moves those behind it, so that no probe ends too early.
-    fn remove(&mut self, id: u64) {
-        let mut slot = self.home(id);
-        loop {
-            match self.index[slot] {
-                VACANT => return,
-                number if self.rows[usize::from(number)].id == id => break,
-                _ => slot = self.after(slot),
+    fn remove(&mut self, row: u8) {
+        let mut slot = self.home(self.ids[usize::from(row)]);
+        while self.index[slot] != row {
+            if self.index[slot] == VACANT {
+                return;
             }
+            slot = self.after(slot);
         }
         let (mut hole, mut next) = (slot, self.after(slot));
         while self.index[next] != VACANT {
-            let home = self.home(self.rows[usize::from(self.index[next])].id);
+            let home = self.home(self.ids[usize::from(self.index[next])]);
             // It may move if its home is not behind the hole.
             let mask = self.index.len() - 1;
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
@@ -215,8 +244,8 @@ impl Summary {
     /// Returns the keys, the most frequent first.
     pub(super) fn keys(&self) -> impl Iterator<Item = CountedKey<'_>> {
         self.order.iter().zip(&self.counts).filter_map(|(row, count)| {
-            let SummaryRow { id, error, key, .. } = self.rows.get(usize::from(*row))?;
-            Some(CountedKey { id: *id, count: *count, error: *error, key })
+            let SummaryRow { error, key } = self.rows.get(usize::from(*row))?;
+            Some(CountedKey { id: *self.ids.get(usize::from(*row))?, count: *count, error: *error, key })
         })
     }
 

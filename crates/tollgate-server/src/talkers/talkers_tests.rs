@@ -1,5 +1,7 @@
 //! Talkers of policies, as decisions count them.
 
+use std::time::Duration;
+
 use tollgate::{ManualClock, MemoryStore};
 use tollgate_policy::{Attributes, Config, Policies, PolicyLimiter};
 
@@ -216,22 +218,49 @@ async fn all_talkers_together_stay_within_their_memory() {
     assert_eq!(talkers.memory.used(), 0);
 }
 
-/// What a check pays for it.
+/// What a check pays for talkers: `cargo xtask bench talkers`. Its policies have nothing else to do.
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn measure() {
-    let (limiter, talkers) = (limiter(TWO), talkers());
-    let users: Vec<String> = (0..1_000).map(|number| format!("client-{number}")).collect();
-    let mut decisions = Vec::new();
-    for user in &users {
-        decisions.push(decide(&limiter, &[("user", user), ("ip", "192.0.2.7")]).await);
-    }
-    for round in 0..5 {
-        let began = Stopwatch::start();
-        for _ in 0..1_000 {
-            decisions.iter().for_each(|decision| talkers.note(decision));
+    const ONE: &str = "policies: [{ name: search, key: [user], quotas: [1000000/1d] }]";
+    const TWO: &str = "policies:
+      - { name: search, key: [user], quotas: [1000000/1d] }
+      - { name: again, key: [user], quotas: [1000000/1h] }";
+    /// Short enough to run without a break now and then, also on a machine that does other things.
+    const TURN: usize = 2_000;
+    let keys = 20_000;
+    let mut random = fastrand::Rng::with_seed(7);
+    let weights: Vec<f64> = (1..=keys)
+        .scan(0.0, |sum, rank| {
+            *sum += f64::from(rank).recip();
+            Some(*sum)
+        })
+        .collect();
+    let total = weights.last().copied().unwrap();
+    let streams: [(&str, Vec<usize>); 3] = [
+        ("known-keys", (0..TURN * 10).map(|_| random.usize(..100)).collect()),
+        (
+            "zipf",
+            (0..TURN * 10).map(|_| weights.partition_point(|sum| *sum < random.f64() * total)).collect(),
+        ),
+        ("each-is-new", (0..TURN * 10).collect()),
+    ];
+    for (policies, text) in [("one-policy", ONE), ("two-policies", TWO)] {
+        let limiter = limiter(text);
+        let mut decisions = Vec::new();
+        for number in 0..keys {
+            decisions.push(decide(&limiter, &[("user", &format!("client-{number}"))]).await);
         }
-        let each = began.elapsed() / 1_000_000;
-        println!("round {round}: {each:?} a check under two policies");
+        for (name, stream) in &streams {
+            let talkers = talkers();
+            let mut least = Duration::MAX;
+            for turn in (0..50).flat_map(|_| stream.chunks(TURN)) {
+                let began = Stopwatch::start();
+                turn.iter().for_each(|key| talkers.note(&decisions[*key % decisions.len()]));
+                least = least.min(began.elapsed());
+            }
+            let each = least.as_nanos() as f64 / TURN as f64;
+            println!("RESULT bench/talkers/{policies}/{name} ns={each:.1}");
+        }
     }
 }
