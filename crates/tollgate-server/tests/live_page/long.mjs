@@ -28,7 +28,7 @@ const MOST_SCRIPT = 100;
 const MOST_GROWTH = 2_000_000;
 
 const policies = Array.from({ length: MANY }, (_, at) => {
-  const name = at % 50 ? `p-${at}` : `a-long-name-of-a-policy.${at}-${"x".repeat(40)}`;
+  const name = at % 50 ? `p-${at}` : `a-long-name-of-a-policy.${at}-${"x".repeat(32)}`;
   const more = at % 7 ? "" : ", candidate: [1/1d]";
   const mode = at % 11 ? "" : ", mode: shadow";
   return `  - { name: ${name}, match: { path: /${at} }, key: [user], quotas: [2/1d]${more}${mode} }`;
