@@ -11,9 +11,12 @@ use crate::servers;
 use crate::steps::CheckOutcome;
 use crate::unpacked::NGINX;
 
+/// The page's scripts, with a description of its types.
+const SOURCES: &str = "crates/tollgate-server/page";
+
 const FOLDER: &str = "crates/tollgate-server/tests/live_page";
 
-/// What a change must pass.
+/// The tests that a change must pass.
 const SUITE: &str = "run.mjs";
 
 /// Looks at every view in every width, for minutes.
@@ -21,6 +24,7 @@ const LONG_SUITE: &str = "long.mjs";
 
 /// Runs the suite against the service that was built with the tests.
 pub(crate) fn check() -> Result<CheckOutcome> {
+    check_types()?;
     suite(SUITE, &clients::built_service()?)?.run()?;
     Ok(CheckOutcome::Passed)
 }
@@ -30,12 +34,19 @@ pub(crate) fn prove(is_quick: bool) -> Result<()> {
     servers::require()?;
     node::install()?;
     let service = clients::service()?;
+    check_types()?;
     suite(SUITE, &service)?.run()?;
     if is_quick {
         return Ok(());
     }
     let nginx = NGINX.program()?;
     suite(LONG_SUITE, &service)?.environment("TOLLGATE_NGINX", nginx.display().to_string()).run()
+}
+
+/// Lets the compiler of TypeScript check the scripts, which browsers read as they are.
+fn check_types() -> Result<()> {
+    let compiler = node::page_packages()?.join("node_modules/typescript/bin/tsc");
+    command("node").argument(compiler).arguments(["--noEmit", "--project", SOURCES]).run()
 }
 
 fn suite(script: &str, service: &Path) -> Result<CommandLine> {

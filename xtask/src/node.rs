@@ -44,7 +44,7 @@ pub(crate) fn page_viewer() -> Result<PathBuf> {
     PAGE.installed()
 }
 
-/// Returns the folder with the packages of a browser, and of axe-core.
+/// Returns the folder with the packages that drive a browser, axe-core, and the compiler of TypeScript.
 pub(crate) fn page_packages() -> Result<PathBuf> {
     PAGE.directory()?.canonicalize().context("the packages of the browser are not installed")
 }

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { close, eventually, open, show } from "./browser.mjs";
 import { Ledger } from "./ledger.mjs";
 import { folder, service, tokens } from "./programs.mjs";
-import { rows } from "./reading.mjs";
+import { rows, strip } from "./reading.mjs";
 import { changeToken, giveToken } from "./token_form.mjs";
 
 const POLICIES = `
@@ -117,6 +117,15 @@ export function actions() {
       assert.deepEqual(await used(), { search: "0 of 5", everyone: "5 of 1000" });
       await change("Override", [["Limits", "9/1d@first_hit"]], ["limits", "5/1d@first_hit", "9/1d@first_hit"]);
       assert.deepEqual(await used(), { search: "0 of 9", everyone: "5 of 1000" });
+      await show(seen, "#/");
+      await eventually(async () => {
+        const shown = await rows(page, "Policies");
+        assert.match(shown.find((row) => row.policy.startsWith("search")).policy, /1 override/);
+        assert.match(shown.find((row) => row.policy.startsWith("everyone")).policy, /^everyone(?!.*override)/);
+        assert.equal((await strip(page)).Policies.words, "in step, 1 override");
+      });
+      await show(seen, "#/inspect");
+      await inspect(page);
       await change("Remove override", [], ["limits", "9/1d@first_hit", "those of the policy"]);
       assert.deepEqual(await used(), { search: "0 of 5", everyone: "5 of 1000" });
     });

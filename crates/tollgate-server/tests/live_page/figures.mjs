@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { close, eventually, open, pause, show } from "./browser.mjs";
 import { Ledger } from "./ledger.mjs";
-import { folder, redis, service } from "./programs.mjs";
+import { awayFromEnds, folder, redis, service } from "./programs.mjs";
 import { facts, figure, isShare, number, rows, strip, verdict } from "./reading.mjs";
 
 const POLICIES = `
@@ -33,8 +33,7 @@ export function figures() {
     const files = folder({ "tollgate.yaml": POLICIES });
     const file = join(files, "tollgate.yaml");
     // Talkers count by periods of five minutes: their load lies in one.
-    const left = PERIOD - (Date.now() % PERIOD);
-    if (left < 12_000) await new Promise((resolve) => setTimeout(resolve, left + 50));
+    await awayFromEnds(PERIOD);
     const server = await service(t, ["--config", file, "--store", store.url, "--store-timeout", "5s"]);
     const ledger = new Ledger(t, server.checks);
     const seen = await open(t, `${server.admin}/`);
@@ -206,15 +205,18 @@ export function figures() {
         assert.equal(shown.length, 2);
         return shown;
       });
-      for (const [name, of] of [
-        ["search", "/search"],
-        ["watched", "/watched"],
-      ]) {
-        const row = shown.find(({ policy }) => policy.startsWith(name));
-        const { checks, denied } = ledger.of(of);
+      for (const row of shown) {
+        const name = NAMES.find((name) => row.policy.startsWith(name));
+        const { checks, denied } = ledger.of(`/${name}`);
+        const trial = ledger.deniedOnTrial(name);
+        const both = ledger.deniedOnTrial(name, ({ isAllowed }) => !isAllowed);
         assert.equal(row.checks, figure(checks), name);
-        isShare(row["denied now"], name === "search" ? denied : 0, checks);
-        isShare(row["on trial"], ledger.deniedOnTrial(name), checks);
+        isShare(row["on trial"], trial, checks);
+        isShare(row["denied now"], denied, checks);
+        assert.equal(row["by both"], figure(both), name);
+        assert.equal(row["only on trial"], figure(trial - both), name);
+        assert.equal(row["only now"], figure(denied - both), name);
+        assert.equal(row["enough data?"], `not yet: ${figure(checks)} of 2,995 checks`);
       }
     });
 

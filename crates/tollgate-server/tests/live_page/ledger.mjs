@@ -86,8 +86,9 @@ export class Ledger {
     return [...counts].map(([key, count]) => ({ key, count })).sort((a, b) => b.count - a.count);
   }
 
-  /** How many trials of this policy would have denied. */
-  deniedOnTrial(policy) {
-    return this.count(({ trials }) => trials.some((trial) => trial.policy === policy && trial.answer === "denied"));
+  /** How many trials of this policy would have denied, of the entries that are so. */
+  deniedOnTrial(policy, isSo = () => true) {
+    const denies = ({ trials }) => trials.some((trial) => trial.policy === policy && trial.answer === "denied");
+    return this.count((entry) => isSo(entry) && denies(entry));
   }
 }

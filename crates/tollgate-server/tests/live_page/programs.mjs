@@ -33,6 +33,12 @@ export function folder(files) {
   return path;
 }
 
+/** Waits if a period of this length ends soon, such as a day of UTC: what follows lies in one. */
+export async function awayFromEnds(length) {
+  const left = length - (Date.now() % length);
+  if (left < 12_000) await new Promise((resolve) => setTimeout(resolve, left + 50));
+}
+
 /** Starts the service on free ports, until the test is over. `log()` is all that it has written. */
 export async function service(t, args, env = {}) {
   if (!existsSync(BINARY)) throw new Error(`${BINARY} is missing: cargo build --package tollgate-server`);
@@ -56,7 +62,7 @@ export async function redis(t, port) {
   return { ...program, port: on, url: `redis://127.0.0.1:${on}` };
 }
 
-/** Starts an nginx that serves a listener below a path, and returns its origin. */
+/** Starts an nginx of one process that serves a listener below a path, and returns its origin. */
 export async function behindNginx(t, url, path) {
   const port = await freePort();
   const here = folder({});
@@ -65,12 +71,12 @@ export async function behindNginx(t, url, path) {
   );
   writeFileSync(
     join(here, "nginx.conf"),
-    `daemon off; pid ${here}/pid; error_log stderr notice; events {}
+    `daemon off; master_process off; pid ${here}/pid; error_log stderr notice; events {}
 http { access_log off; ${paths.join(" ")}
   server { listen 127.0.0.1:${port}; location ${path} { proxy_pass ${url}/; proxy_set_header Host $host; } } }
 `,
   );
-  await start(t, NGINX, ["-c", join(here, "nginx.conf"), "-e", "stderr", "-p", here], {}, /start worker process \d/);
+  await start(t, NGINX, ["-c", join(here, "nginx.conf"), "-e", "stderr", "-p", here], {}, /getrlimit/);
   return `http://127.0.0.1:${port}`;
 }
 
