@@ -74,7 +74,7 @@ struct TrialCounts {
     failed: u64,
 }
 
-/// A trial, beside what denies now: the limits of the policy itself, which candidates would replace; if it is in shadow
+/// A trial, next to what denies now: the limits of the policy itself, which candidates would replace; if it is in shadow
 /// mode, other policies.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LiveTrial")]
