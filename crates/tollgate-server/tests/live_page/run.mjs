@@ -8,6 +8,7 @@ import { hostile } from "./hostile.mjs";
 import { outage } from "./outage.mjs";
 import { placement } from "./placement.mjs";
 import { secrets } from "./secrets.mjs";
+import { talkers } from "./talkers.mjs";
 
 // Each has a service of its own, and mostly waits for the next second.
 describe("the live page", { concurrency: 3, timeout: 180_000 }, () => {
@@ -18,5 +19,6 @@ describe("the live page", { concurrency: 3, timeout: 180_000 }, () => {
   access();
   actions();
   secrets();
+  talkers();
 });
 after(() => browser.close());
