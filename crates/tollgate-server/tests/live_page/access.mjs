@@ -42,8 +42,8 @@ export function access() {
       await seen.page.locator("main h1").waitFor({ state: "attached" });
       if (view === "#/policy/search") await seen.page.locator("main table tbody tr").first().waitFor();
       if (view === "#/inspect") await inspect(seen.page);
-      for (const closed of await seen.page.locator("main details:not([open]) > summary:visible").all())
-        await closed.click();
+      const closed = seen.page.locator("main details:not([open]) > summary:visible");
+      while (await closed.count()) await closed.first().click();
       await examine(seen, view);
       await walk(seen, view);
     }
