@@ -43,7 +43,8 @@ export function overview({ values }) {
   const feed = new SeriesFeed("", "1s");
   const chart = seriesChart(150);
   const domains = domainTable("h2");
-  const policies = el("section", el("div.head", el("h2", "Policies"), filters), hint, table.node);
+  const once = el("p.soft.small", "A check counts for one policy: the one that decided it.");
+  const policies = el("section", el("div.head", el("h2", "Policies"), filters), hint, table.node, once);
   const node = el(
     "div.overview",
     el("h1.hidden", { tabindex: -1 }, "Overview"),
@@ -71,7 +72,7 @@ export function overview({ values }) {
         (!mode.value || row.mode === mode.value || (mode.value === "denying" && row.denied)),
     );
     table.update(seen);
-    table.node.hidden = !seen.length;
+    table.node.hidden = once.hidden = !seen.length;
     filters.hidden = !live.policies.length;
     chart.node.hidden = !live.policies.length && live.decided_by === "policies";
     const missing = (live.policies_count ?? 0) - live.policies.length;
