@@ -37,3 +37,51 @@ impl OverrideCounts {
         self.counts.get(policy).copied().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate::{Key, ManualClock, MemoryStore, Quota};
+    use tollgate_policy::{OverrideLimits, OverrideRecord, OverrideSet, Policies, Policy, PolicyLimiter};
+
+    use super::*;
+
+    #[test]
+    fn counts_again_after_a_change_and_after_an_end() {
+        let at = Timestamp::from_unix_millis;
+        let record = |name: &str, until| OverrideRecord {
+            name: name.parse().unwrap(),
+            key: "global".into(),
+            limits: OverrideLimits::of(["9/1m"]),
+            until,
+            label: None,
+            note: None,
+            by: None,
+            at: at(0),
+            version: 1,
+        };
+        let clock = ManualClock::at(at(1_000));
+        let digest = |key: &Key<'_>| u128::from(key.canonical_bytes().len() as u64);
+        let overrides = OverrideSet::new(Arc::new(digest), Arc::new(clock.clone()));
+        let policies =
+            Policies::of([Policy::builder("a").quota(Quota::per_minute(5)).build().unwrap()]).unwrap();
+        let limiter = PolicyLimiter::new(MemoryStore::new(), policies, "test").with_overrides(overrides);
+        let mut counts = OverrideCounts::default();
+        let mut count = || {
+            counts.renew(&limiter.live());
+            counts.of("a")
+        };
+        assert_eq!(count(), 0);
+        for (number, until, expected) in [(1, None, 1), (2, Some(at(3_000)), 2), (3, Some(at(2_000)), 3)] {
+            let record = record(&format!("a:tenant=t{number}"), until);
+            let version = OverridesVersion { epoch: 7, number };
+            limiter.replace_overrides(|set, policies| set.with(record, policies).at_version(version));
+            assert_eq!(count(), expected);
+        }
+        for (millis, expected) in [(1_999, 3), (2_000, 2), (2_999, 2), (3_000, 1)] {
+            clock.set(at(millis));
+            assert_eq!(count(), expected, "at {millis}");
+        }
+    }
+}

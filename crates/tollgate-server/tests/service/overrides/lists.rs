@@ -90,3 +90,16 @@ fn an_override_without_its_policy_is_listed_and_can_be_deleted() {
         "{log}"
     );
 }
+
+/// Who looks at a policy sees that other limits apply to some of its clients.
+#[test]
+fn the_live_page_counts_the_overrides_of_each_policy() {
+    let service = Service::start();
+    for user in ["alice", "bob"] {
+        service.set(&of_user(user, &json!(["6/1h"])));
+    }
+    let live = service.admin("GET", "/v1/live", &[], "").json();
+    let rows = live["policies"].as_array().expect("rows").iter();
+    let counts: Vec<_> = rows.map(|row| (row["name"].as_str(), row["overrides"].as_u64())).collect();
+    assert_eq!(counts, [(Some("staff"), Some(0)), (Some("search"), Some(2)), (Some("login"), Some(0))]);
+}
