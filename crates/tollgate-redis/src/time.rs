@@ -106,6 +106,14 @@ impl ServerTime {
         Timestamp::from_unix_millis(self.at_base.load(Ordering::Relaxed).saturating_add(since_base))
     }
 
+    /// Returns by how many milliseconds the server's clock is ahead of this machine's, or behind if it is negative, as far
+    /// as replies tell it; `None` before the first one.
+    pub(crate) fn offset_millis(&self) -> Option<i64> {
+        let is_known = self.asked.load(Ordering::Relaxed) >= 0;
+        let estimate = self.estimate_at(instant()).as_unix_millis();
+        is_known.then(|| estimate.saturating_sub(SystemClock.now().as_unix_millis()))
+    }
+
     /// Records that the server's time was `now` at some point between these instants. An estimate that can be true is
     /// kept, so that it does not tremble with every round trip; else it is moved to the nearest that can.
     pub(crate) fn learn(&self, now: Timestamp, sent: Instant, received: Instant) {
@@ -182,6 +190,20 @@ mod tests {
         assert!(time.probable_at(instant(), None).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(time.probable_at(instant(), None).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_offset_of_a_clock_is_known_once_the_server_told_its_time() {
+        let time = ServerTime::new();
+        assert_eq!(time.offset_millis(), None);
+        for ahead in [90_000, -90_000] {
+            let sent = instant();
+            let said = SystemClock.now().as_unix_millis() + ahead;
+            time.learn(Timestamp::from_unix_millis(said), sent, sent);
+            time.confirm(sent);
+            // This machine's clock goes on meanwhile.
+            assert!(time.offset_millis().is_some_and(|offset| offset.abs_diff(ahead) < 30_000), "{time:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

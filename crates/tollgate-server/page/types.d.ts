@@ -28,7 +28,7 @@ interface LivePolicy extends Sums {
   denials: (number | null)[];
 }
 
-interface StoreServer { name: string; connected: boolean; down_for_ms?: number; trouble?: string }
+interface StoreServer { name: string; connected: boolean; down_for_ms?: number; trouble?: string; clock_offset_ms?: number }
 
 interface LiveStore {
   kind: string;

@@ -43,7 +43,7 @@ impl OutageLog {
     pub(crate) fn answered(&self, place: HoldPlace) {
         match place {
             HoldPlace::Store => {
-                self.outages.answered(|line| line.log(Some(&self.rule)));
+                self.outages.answered(|line| line.log(Some(&self.rule), None));
             }
             HoldPlace::Process | HoldPlace::Nowhere => self.failed(None),
         }
@@ -59,7 +59,7 @@ impl OutageLog {
     fn counted_by(&self, source: Option<Source>) {
         match source {
             Some(Source::Store) => {
-                self.outages.answered(|line| line.log(Some(&self.rule)));
+                self.outages.answered(|line| line.log(Some(&self.rule), None));
             }
             Some(Source::Fallback) => self.failed(None),
             // A denial from this process's memory tells nothing about the store.
@@ -77,7 +77,7 @@ impl OutageLog {
                 warn!(rule, error, "the store does not answer: `Rule::on_store_error` decides");
             }
             (OutageLine::Gone, None) => warn!(rule, "the fallback decided on a request"),
-            (line, _) => line.log(Some(rule)),
+            (line, _) => line.log(Some(rule), None),
         });
     }
 }

@@ -122,16 +122,19 @@ impl Outages {
 }
 
 impl OutageLine {
-    /// Logs the line, with the rule if there are several. The line about the [beginning](Self::Gone) is up to the
-    /// caller, who knows the reason and what decides now.
+    /// Logs the line, with the rule if there are several, and with the address of a page about the store if there is
+    /// one. The line about the [beginning](Self::Gone) is up to the caller, who knows the reason and what decides now.
     #[cold]
-    pub fn log(self, rule: Option<&str>) {
+    pub fn log(self, rule: Option<&str>, view: Option<&str>) {
         match self {
             Self::Gone => {}
-            Self::Back { failed } => info!(rule, failed, "the store answers again"),
+            Self::Back { failed } => info!(rule, failed, view, "the store answers again"),
             Self::Again { outages, failed, is_away } => {
                 let store = if is_away { "is away" } else { "answers" };
-                warn!(rule, outages, failed, store, "the store failed again since the last line about it");
+                warn!(
+                    rule,
+                    outages, failed, store, view, "the store failed again since the last line about it"
+                );
             }
         }
     }

@@ -19,6 +19,7 @@ pub struct StoreStatus {
 pub struct ServerStatus {
     name: Box<str>,
     trying: Option<MissingConnection>,
+    clock_offset: Option<i64>,
 }
 
 /// The reason for no connection, and since when.
@@ -60,11 +61,16 @@ impl ServerStatus {
             Health::Connected => None,
             Health::Trying { since, trouble } => Some(MissingConnection::new(since.elapsed(), &trouble)),
         };
-        Self { name: node.address().to_string().into(), trying }
+        let clock_offset = node.lane().time().offset_millis();
+        Self { name: node.address().to_string().into(), trying, clock_offset }
     }
 
     pub(super) fn unknown(name: &str, trouble: &ConnectTrouble) -> Self {
-        Self { name: name.into(), trying: Some(MissingConnection::new(Duration::ZERO, trouble)) }
+        Self {
+            name: name.into(),
+            trying: Some(MissingConnection::new(Duration::ZERO, trouble)),
+            clock_offset: None,
+        }
     }
 
     /// Returns its address, or a description if the address is not known.
@@ -89,6 +95,13 @@ impl ServerStatus {
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.trying.as_ref().map(|trying| &*trying.trouble)
+    }
+
+    /// Returns by how many milliseconds its clock is ahead of this machine's; negative if it is behind. Windows open and
+    /// close by its clock. An estimate from replies, as exact as a round trip is short; `None` before the first one.
+    #[must_use]
+    pub fn clock_offset_millis(&self) -> Option<i64> {
+        self.clock_offset
     }
 
     /// Advice about that.

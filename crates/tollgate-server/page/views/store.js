@@ -9,10 +9,11 @@ import { meanwhile } from "../protection.js";
 import { meter } from "../spark.js";
 
 /** @param {StoreServer} server */
-const row = ({ name, connected, down_for_ms: down, trouble }) => [
+const row = ({ name, connected, down_for_ms: down, trouble, clock_offset_ms: offset }) => [
   foreign(name),
   connected ? "connected" : el("strong.problem", `not connected${down === undefined ? "" : ` for ${length(down)}`}`),
   trouble ? told(trouble) : "none",
+  offset === undefined ? "–" : `${offset > 0 ? "+" : ""}${count(offset)} ms`,
 ];
 
 /** @param {LiveStore} store */
@@ -36,8 +37,8 @@ function shared({ kind, servers, is_up: isUp, down_since: since, without_store: 
         late > 0 && ["Late replies", count(late)],
       ]),
     ),
-    plainTable("Servers", ["<server", "<state", "<trouble"], servers.map(row)),
-    el("p.soft.small", "A step is a round trip; checks at the same time share one."),
+    plainTable("Servers", ["<server", "<state", "<trouble", "clock"], servers.map(row)),
+    el("p.soft.small", "A step is a round trip; checks at the same time share one. “Clock” is how far a server is ahead of this machine, as well as replies tell it: windows open and close by the server."),
     isUp && el("p.soft.small", `If the store fails: ${meanwhile(words)}`),
   ];
 }

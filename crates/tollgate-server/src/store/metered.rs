@@ -47,8 +47,6 @@ pub(crate) struct MeteredStore<S> {
     request_logged: LogGap,
     late_logged: LogGap,
     little_time_logged: LogGap,
-    /// The live page, to which lines about outages lead.
-    page: Option<PublicUrl>,
     /// Whether the log says of the outage that there is now that the store answers too late.
     is_told_late: AtomicBool,
 }
@@ -71,14 +69,13 @@ impl<S: Store> MeteredStore<S> {
             request_logged: LogGap::default(),
             late_logged: LogGap::default(),
             little_time_logged: LogGap::default(),
-            page: None,
             is_told_late: AtomicBool::new(false),
         }
     }
 
     /// Lets log lines about outages lead to the live page.
     pub(crate) fn linked_to(self, page: Option<PublicUrl>) -> Self {
-        Self { page, ..self }
+        Self { outages: Arc::new(OutageLog::linked_to(page.as_ref())), ..self }
     }
 
     pub(super) const fn inner(&self) -> &S {
@@ -268,11 +265,6 @@ impl<S: Store> MeteredStore<S> {
         }
     }
 
-    /// Returns the address of the view of the store.
-    fn view(&self) -> Option<String> {
-        self.page.as_ref().map(PublicUrl::store)
-    }
-
     /// If the store answers but cannot help, the log line has advice with the error. The first call of an outage cannot
     /// tell whether the store is slow or silent. So there is such a line also later, once in an outage.
     fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>) {
@@ -281,7 +273,7 @@ impl<S: Store> MeteredStore<S> {
             self.outages.failed(|| {
                 let unconnected = self.metrics.unconnected();
                 let (server, trouble, advice) = log_fields(unconnected.as_ref());
-                let view = self.view();
+                let view = self.outages.view();
                 warn!(
                     %error, server, trouble, advice, view,
                     "the store does not answer: `on_store_failure` of each policy decides; `tollgate doctor` says more"
@@ -290,7 +282,7 @@ impl<S: Store> MeteredStore<S> {
             return;
         };
         let tell = || {
-            let view = self.view();
+            let view = self.outages.view();
             warn!(%error, advice, view, "the store does not answer in time: `on_store_failure` of each policy decides");
         };
         let begins = self.outages.failed(tell);

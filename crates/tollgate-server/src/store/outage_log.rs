@@ -6,18 +6,32 @@ use tokio::sync::Notify;
 use tokio::time;
 use tollgate_wire::outage::{self, OutageLine, Outages};
 
+use crate::observe::public_url::PublicUrl;
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct OutageLog {
     outages: Outages,
     gathered: Notify,
+    /// The address of the live page's view of the store, for all lines.
+    view: Option<Box<str>>,
 }
 
 impl OutageLog {
+    /// Lets lines lead to the live page.
+    pub(super) fn linked_to(page: Option<&PublicUrl>) -> Self {
+        Self { view: page.map(|page| page.store().into()), ..Self::default() }
+    }
+
+    /// Returns the address of the live page's view of the store.
+    pub(super) fn view(&self) -> Option<&str> {
+        self.view.as_deref()
+    }
+
     /// Notes a failed step. Lets the caller tell the beginning of an outage, with its reason, and returns whether one
     /// began.
     pub(super) fn failed(&self, tell: impl FnOnce()) -> bool {
-        let line = self.outages.failed(|line| if line == OutageLine::Gone { tell() } else { log(line) });
+        let line = self.outages.failed(|line| if line == OutageLine::Gone { tell() } else { self.log(line) });
         if line.is_none() && self.outages.are_gathered() {
             self.gathered.notify_one();
         }
@@ -26,7 +40,7 @@ impl OutageLog {
 
     /// Notes an answered step, and logs the end of an outage.
     pub(super) fn answered(&self) {
-        self.outages.answered(log);
+        self.outages.answered(|line| self.log(line));
     }
 
     /// Keeps logging gathered outages, each time after the gap.
@@ -36,19 +50,19 @@ impl OutageLog {
             // A step may have logged a line meanwhile, with a gap of its own.
             while self.outages.are_gathered() {
                 time::sleep(outage::GAP).await;
-                self.outages.due(log);
+                self.outages.due(|line| self.log(line));
             }
         }
     }
 
     /// Logs the gathered outages before their time is up.
     pub(crate) fn tell(&self) {
-        self.outages.gathered(log);
+        self.outages.gathered(|line| self.log(line));
     }
-}
 
-fn log(line: OutageLine) {
-    line.log(None);
+    fn log(&self, line: OutageLine) {
+        line.log(None, self.view());
+    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,9 @@ fn an_outage_is_shown_from_its_beginning_to_its_end() {
     assert_eq!((&shared["kind"], &shared["is_up"]), (&json!("redis"), &json!(true)), "{shared}");
     assert_eq!(shared["servers"][0]["name"], store.address().to_string());
     assert_eq!(shared["servers"][0]["connected"], true);
+    // Both have the clock of this machine.
+    let offset = shared["servers"][0]["clock_offset_ms"].as_i64().expect("a number");
+    assert!(offset.abs() < 1_000, "{offset}");
     assert!(shared["steps"].as_u64() > Some(0) && shared["p50_ms"].is_number(), "{shared}");
     assert_eq!(shared["without_store"], json!(["open"]));
 
@@ -64,8 +67,16 @@ fn an_outage_is_shown_from_its_beginning_to_its_end() {
     let back = live_once(&server, "shown as up", |live| kinds(live).contains(&"store_up"));
     assert_eq!((&back["store"]["is_up"], &back["store"]["down_since"]), (&json!(true), &Value::Null));
 
+    // So soon after the last one, this outage is only gathered, and logged at the end.
+    store.kill();
+    let is_down_twice = |live: &Value| kinds(live).iter().filter(|kind| **kind == "store_down").count() == 2;
+    live_once(&server, "shown as down again", is_down_twice);
     server.signal("TERM");
     let (_, log) = server.wait();
-    let line = log.lines().find(|line| line.contains("the store does not answer")).expect("it is logged");
-    assert!(line.contains("https://ops.example/tollgate/ui/#/store"), "{line}");
+    let about = ["the store does not answer", "the store answers again", "the store failed again"];
+    let lines: Vec<_> = log.lines().filter(|line| about.iter().any(|text| line.contains(text))).collect();
+    assert!(lines.len() >= 3, "{log}");
+    for line in lines {
+        assert!(line.contains("https://ops.example/tollgate/ui/#/store"), "{line}");
+    }
 }

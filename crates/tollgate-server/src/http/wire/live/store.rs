@@ -53,6 +53,10 @@ struct LiveServer {
     /// Why it is not connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
+    /// By how many milliseconds its clock, by which windows open and close, is ahead of the clock of this machine;
+    /// negative if it is behind. As exact as a round trip is short. Absent before its first reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_offset_ms: Option<i64>,
 }
 
 impl LiveStore {
@@ -85,6 +89,7 @@ impl LiveServer {
             connected: server.is_connected(),
             down_for_ms: server.trying_for().map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             trouble: server.trouble().map(str::to_owned),
+            clock_offset_ms: server.clock_offset_millis(),
         }
     }
 }
