@@ -7,6 +7,7 @@
 
 mod override_counts;
 pub(crate) mod page;
+mod policy_texts;
 pub(crate) mod series;
 mod shared_answer;
 mod trial_book;
@@ -20,6 +21,7 @@ use tollgate_policy::PolicySet;
 
 pub(crate) use self::override_counts::OverrideCounts;
 use self::page::PageFiles;
+pub(crate) use self::policy_texts::{PolicyText, PolicyTexts};
 use self::series::{PolicyCounts, ProcessStates, Recorder};
 pub(crate) use self::shared_answer::SharedAnswer;
 pub(crate) use self::trial_book::{RunningTrial, TrialBook};
@@ -44,6 +46,7 @@ pub(crate) struct Dashboard {
     recorder: Mutex<Recorder>,
     trials: Mutex<TrialBook>,
     overrides: Mutex<OverrideCounts>,
+    texts: Mutex<PolicyTexts>,
     /// `None` if none are counted.
     pub(crate) talkers: Option<Arc<Talkers>>,
 }
@@ -67,6 +70,7 @@ impl Dashboard {
             recorder: Mutex::new(Recorder::new(SystemClock.now())),
             trials: Mutex::default(),
             overrides: Mutex::default(),
+            texts: Mutex::default(),
             talkers: None,
         }
     }
@@ -96,6 +100,11 @@ impl Dashboard {
         let mut counts = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
         counts.renew(live);
         counts
+    }
+
+    /// Returns what is written about policies.
+    pub(crate) fn texts(&self) -> MutexGuard<'_, PolicyTexts> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the figures at the end of each second.

@@ -22,17 +22,19 @@ impl Default for SharedAnswer {
 }
 
 impl SharedAnswer {
-    /// Returns the answer for this second. The first who asks makes it, and the others wait for it.
-    pub(crate) async fn get(&self, second: u64, make: impl AsyncFnOnce() -> Bytes) -> Arc<PackedBody> {
+    /// Returns the answer for this second. The first who asks makes it, and the others wait for it. `make` gets the length
+    /// of the last one.
+    pub(crate) async fn get(&self, second: u64, make: impl AsyncFnOnce(usize) -> Bytes) -> Arc<PackedBody> {
         let mut last = self.last.lock().await;
         if let Some((known, answer)) = &*last
             && *known == second
         {
             return Arc::clone(answer);
         }
+        let length = last.as_ref().map_or(0, |(_, answer)| answer.plain().len());
         // A second of a process has one answer, so nothing is hashed while viewers wait.
         let tag = format!("{:x}-{second}", self.process);
-        let answer = Arc::new(PackedBody::short_lived(make().await, tag));
+        let answer = Arc::new(PackedBody::short_lived(make(length).await, tag));
         *last = Some((second, Arc::clone(&answer)));
         answer
     }

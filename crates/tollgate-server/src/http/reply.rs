@@ -105,7 +105,12 @@ fn whole(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
 
 /// Returns a body in JSON.
 pub(super) fn bytes(body: &impl Serialize) -> Bytes {
-    let mut bytes = Vec::with_capacity(512);
+    bytes_like(0, body)
+}
+
+/// Returns a body in JSON that is probably about this long.
+pub(super) fn bytes_like(length: usize, body: &impl Serialize) -> Bytes {
+    let mut bytes = Vec::with_capacity(length + length / 16 + 512);
     // This cannot fail: a vector takes every byte, and all keys are texts.
     let _ = serde_json::to_writer(&mut bytes, body);
     // For people at a terminal.

@@ -11,7 +11,7 @@ use super::shared_body;
 use crate::access::caller::Caller;
 use crate::answer::rejection::Rejection;
 use crate::dashboard::series::Recorder;
-use crate::dashboard::{Dashboard, OverrideCounts, TrialBook};
+use crate::dashboard::{Dashboard, OverrideCounts, PolicyText, TrialBook};
 use crate::http::override_body::OverridesVersionText;
 use crate::http::wire::{
     DomainRow, DomainRows, EventRow, Latency, LiveMemory, LiveOverrides, LiveProcess, LiveReply, LiveStore,
@@ -34,6 +34,7 @@ struct LiveFigures<'a> {
     recorder: &'a Recorder,
     trials: &'a TrialBook,
     overrides: &'a OverrideCounts,
+    texts: &'a [PolicyText],
 }
 
 impl Edge {
@@ -49,11 +50,11 @@ impl Edge {
             return Err(Rejection::too_many_viewers());
         }
         let second = dashboard.recorder().second();
-        let body = dashboard.live.get(second, async || self.live_body(dashboard).await).await;
+        let body = dashboard.live.get(second, async |last| self.live_body(dashboard, last).await).await;
         Ok(shared_body::answer(request.headers(), &body, "application/json", "no-store"))
     }
 
-    async fn live_body(&self, dashboard: &Dashboard) -> Bytes {
+    async fn live_body(&self, dashboard: &Dashboard, room: usize) -> Bytes {
         let readiness = self.ready_text().await;
         let (state, state_text) = match &readiness {
             Ok(text) => (ServiceState::Ready, text.trim_end()),
@@ -64,17 +65,21 @@ impl Edge {
         block_in_place(|| {
             let snapshot = dashboard.snapshot();
             let overrides = dashboard.override_counts(&snapshot.policies.live);
+            let mut texts = dashboard.texts();
+            let policies = snapshot.policies.live.policies().as_slice();
+            let policies = policies.get(..MAX_ROWS).unwrap_or(policies);
+            let texts = texts.of(snapshot.policies.live.version(), policies);
             let (recorder, trials) = (dashboard.recorder(), dashboard.trials());
             let (recorder, trials, overrides) = (&*recorder, &*trials, &*overrides);
-            let figures = LiveFigures { snapshot: &snapshot, recorder, trials, overrides };
-            reply::bytes(&self.live_reply(dashboard, figures, (state, state_text)))
+            let figures = LiveFigures { snapshot: &snapshot, recorder, trials, overrides, texts };
+            reply::bytes_like(room, &self.live_reply(dashboard, figures, (state, state_text)))
         })
     }
 
     fn live_reply<'a>(
         &'a self,
         dashboard: &'a Dashboard,
-        LiveFigures { snapshot, recorder, trials, overrides }: LiveFigures<'a>,
+        LiveFigures { snapshot, recorder, trials, overrides, texts }: LiveFigures<'a>,
         (state, state_text): (ServiceState, &str),
     ) -> LiveReply<'a> {
         let (span_seconds, process) = recorder.minute();
@@ -119,6 +124,7 @@ impl Edge {
             talkers: dashboard.talkers.as_ref().map_or("off", |talkers| talkers.names().name()),
             policies: PolicyRows {
                 policies: policies.get(..MAX_ROWS).unwrap_or(policies),
+                texts,
                 recorder,
                 trials,
                 overrides,

@@ -7,12 +7,14 @@ use tollgate_wire::body::TimeText;
 
 use super::sparkline::Sparkline;
 use crate::dashboard::series::{PolicyCounts, PolicySeries, Recorder, TrialVerdicts};
-use crate::dashboard::{OverrideCounts, RunningTrial, TrialBook};
+use crate::dashboard::{OverrideCounts, PolicyText, RunningTrial, TrialBook};
 use crate::http::wire::decision::TrialKindBody;
 
 /// The rows of policies. Each is made when it is written, so that a thousand of them are never in memory together.
 pub(in crate::http) struct PolicyRows<'a> {
     pub(in crate::http) policies: &'a [Policy],
+    /// In the same order.
+    pub(in crate::http) texts: &'a [PolicyText],
     pub(in crate::http) recorder: &'a Recorder,
     pub(in crate::http) trials: &'a TrialBook,
     pub(in crate::http) overrides: &'a OverrideCounts,
@@ -29,17 +31,18 @@ pub(in crate::http) struct PolicyRow<'a> {
     role: &'static str,
     /// The key; absent if it exempts or denies.
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
+    key: Option<&'a str>,
     /// What it limits, as written in a file.
-    quotas: Vec<String>,
+    quotas: &'a [String],
     /// The candidates, in one list.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    candidates: Vec<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Vec<String>>")]
+    candidates: Option<[&'a [String]; 1]>,
     /// How many overrides apply to it now, without those in its file.
     overrides: usize,
     /// What decides while the store is down; absent if it exempts or denies.
     #[serde(skip_serializing_if = "Option::is_none")]
-    on_store_failure: Option<String>,
+    on_store_failure: Option<&'a str>,
     /// Requests that it admitted or exempted, where it decided.
     allowed: u64,
     /// Requests that it denied.
@@ -98,20 +101,23 @@ struct TrialRow {
 
 impl Serialize for PolicyRows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.policies.iter().map(|policy| PolicyRow::new(policy, self)))
+        let each = self.policies.iter().zip(self.texts);
+        serializer.collect_seq(each.map(|(policy, text)| PolicyRow::new(policy, text, self)))
     }
 }
 
 impl<'a> PolicyRow<'a> {
-    fn new(policy: &'a Policy, PolicyRows { recorder, trials, overrides, .. }: &PolicyRows<'_>) -> Self {
+    fn new(
+        policy: &'a Policy,
+        PolicyText { key, quotas, candidates, on_store_failure }: &'a PolicyText,
+        PolicyRows { recorder, trials, overrides, .. }: &PolicyRows<'_>,
+    ) -> Self {
         let empty = PolicySeries::default();
         let series = recorder.policy(policy.name()).unwrap_or(&empty);
         let PolicyCounts { allowed, denied, failed, by_fallback, shadow, candidate } = series.minute();
         let [checks, denials] = Sparkline::pair(recorder.last_minute(series));
         let trials: Vec<TrialRow> = trials.of(policy.name()).map(TrialRow::from).collect();
         let runs = |kind| trials.iter().any(|trial| trial.kind == kind);
-        let is_counting = policy.kind() == PolicyKind::Count;
-        let candidates: Vec<String> = policy.written_candidates().collect();
         Self {
             name: policy.name(),
             mode: policy.mode().name(),
@@ -120,17 +126,17 @@ impl<'a> PolicyRow<'a> {
                 PolicyKind::Deny => "deny",
                 _ => "limit",
             },
-            key: is_counting.then(|| policy.identity().to_string()),
-            quotas: policy.written_limits().collect(),
+            key: key.as_deref(),
+            quotas,
             overrides: overrides.of(policy.name()),
-            on_store_failure: is_counting.then(|| policy.on_store_failure().to_string()),
+            on_store_failure: on_store_failure.as_deref(),
             allowed,
             denied,
             failed,
             by_fallback,
             shadow: TrialCounts::new(shadow, runs(TrialKindBody::Shadow)),
             candidate: TrialCounts::new(candidate, runs(TrialKindBody::Candidate)),
-            candidates: if candidates.is_empty() { Vec::new() } else { vec![candidates] },
+            candidates: (!candidates.is_empty()).then_some([&**candidates]),
             trials,
             checks,
             denials,
