@@ -47,6 +47,8 @@ pub(super) struct ChargedEntry {
     pub(super) key: Key<'static>,
     /// The cost that the caller gave; `None` if the policy or an attribute sets it.
     pub(super) asked: Option<u32>,
+    /// The units that the request costs.
+    pub(super) cost: u32,
     /// The override that the quotas belong to, or that lifts all limits.
     pub(super) by_override: Option<AppliedOverride>,
 }
@@ -56,7 +58,8 @@ impl From<&Entry<'_>> for ChargedEntry {
         let asked = entry.is_cost_asked.then_some(entry.cost);
         let quotas = entry.quotas().len();
         let by_override = entry.by_override.map(AppliedOverride::from);
-        Self { applied: entry.applied, quotas, key: entry.key.clone().into_owned(), asked, by_override }
+        let (applied, key, cost) = (entry.applied, entry.key.clone().into_owned(), entry.cost);
+        Self { applied, quotas, key, asked, cost, by_override }
     }
 }
 

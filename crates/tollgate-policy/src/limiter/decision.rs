@@ -91,6 +91,13 @@ pub struct ChargedKey<'a> {
     pub key: &'a Key<'static>,
     /// Whether this policy denied the request. If several would have, it is the one that decided.
     pub denies: bool,
+    /// The units that the request costs under this policy.
+    pub cost: u32,
+    /// When the policy's quotas counted it, by the clock that they were counted by; `None` if it has none for this
+    /// request.
+    pub at: Option<Timestamp>,
+    /// Whether an override replaced or lifted the policy's limits for this request.
+    pub is_overridden: bool,
 }
 
 /// The result of a trial: the answer that a shadow policy or candidates would have given.
@@ -472,21 +479,32 @@ impl PolicyDecision {
     ///     let charged: Vec<_> = decision.charged_keys().collect();
     ///     assert_eq!((charged.len(), charged[0].policy.name()), (1, "search"));
     ///     assert_eq!((charged[0].key, charged[0].denies), (&Key::from("alice"), denies));
+    ///     assert_eq!((charged[0].cost, charged[0].is_overridden), (1, false));
     /// }
     /// # Ok::<(), tollgate_policy::CheckError>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn charged_keys(&self) -> impl Iterator<Item = ChargedKey<'_>> {
-        let entries = match &self.basis {
-            Basis::Charged(_, charged) => &*charged.entries,
-            _ => &[],
+        let (entries, states) = match &self.basis {
+            Basis::Charged(decided, charged) => (&*charged.entries, &*decided.counted),
+            _ => (&[][..], &[][..]),
         };
         let denying = if entries.is_empty() || self.is_allowed() { None } else { self.deciding() };
-        entries.iter().filter_map(move |ChargedEntry { applied, key, .. }| {
-            let policy = self.set.policies().policy(applied.policy)?;
-            let denies = denying == Some(applied.policy);
-            Some(ChargedKey { place: applied.policy as usize, policy, key, denies })
+        let mut left = states;
+        entries.iter().filter_map(move |entry| {
+            let ChargedEntry { applied, quotas, key, cost, by_override, .. } = entry;
+            let of_entry;
+            (of_entry, left) = left.split_at_checked(*quotas).unwrap_or_default();
+            Some(ChargedKey {
+                place: applied.policy as usize,
+                policy: self.set.policies().policy(applied.policy)?,
+                key,
+                denies: denying == Some(applied.policy),
+                cost: *cost,
+                at: of_entry.first().map(QuotaState::now),
+                is_overridden: by_override.is_some(),
+            })
         })
     }
 
