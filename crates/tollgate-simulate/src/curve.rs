@@ -10,6 +10,9 @@ use crate::limits::setters::LimitSetters;
 /// Limits for which a calculated curve has a point, at most.
 const MAX_POINTS: usize = 60;
 
+/// The fewest points that a curve is made with.
+const MIN_POINTS: usize = 4;
+
 /// The denials of other limits of one quota.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -106,7 +109,7 @@ impl Curve {
         let suggested_budget = bound::provable(maxima.count(), bound::BUDGET);
         let suggested = suggested_budget.and_then(|budget| bound::suggested(maxima, budget)).map(rounded_up);
         let marked = [Some(replayed).filter(|replayed| *replayed > 0), suggested];
-        let limits = limits(maxima.max().unwrap_or(0), marked.into_iter().flatten());
+        let limits = limits(maxima.max().unwrap_or(0), marked.into_iter().flatten(), MAX_POINTS);
         let points: Vec<Point> = limits.into_iter().map(point).collect();
         Self { basis: Basis::Calculated, replayed, points, suggested, suggested_budget, set_by: None }
     }
@@ -115,6 +118,22 @@ impl Curve {
     pub(crate) fn tried(mut points: Vec<Point>, replayed: u64) -> Self {
         points.sort_unstable_by_key(|point| point.limit);
         Self { basis: Basis::Tried, replayed, points, suggested: None, suggested_budget: None, set_by: None }
+    }
+
+    /// Calculates the curve of a quota that counts in fixed windows and decides alone on requests of one unit, from the
+    /// number of requests in each window of each client, and the most that each client has in one window.
+    ///
+    /// It is exact for these requests.
+    #[must_use]
+    pub fn of_windows(windows: &Histogram, maxima: &Histogram, replayed: u64) -> Self {
+        Self::calculated(windows, maxima, 1, windows.excess(0), replayed, None)
+    }
+
+    /// Returns the limits for a curve: all up to `max`, which is taken to deny nothing, and `replayed`; or so many of
+    /// these at about equal ratios.
+    #[must_use]
+    pub fn limits(max: u64, replayed: u64, most: usize) -> Vec<u64> {
+        limits(max, [replayed].into_iter().filter(|limit| *limit > 0), most.max(MIN_POINTS))
     }
 
     /// Returns the denials of this limit, if the curve has a point there.
@@ -136,14 +155,14 @@ pub(crate) fn denied(windows: &Histogram, limit: u64, one_in: u64, requests: u64
 }
 
 /// All limits up to the one that denies nothing, and those that have a mark; if they are many, some at about equal
-/// ratios.
-fn limits(max: u64, marked: impl IntoIterator<Item = u64>) -> Vec<u64> {
+/// ratios, `most` without the marks.
+fn limits(max: u64, marked: impl IntoIterator<Item = u64>, most: usize) -> Vec<u64> {
     let max = max.max(1);
-    let mut limits: Vec<u64> = if max <= MAX_POINTS as u64 {
+    let mut limits: Vec<u64> = if max <= most as u64 {
         (1..=max).collect()
     } else {
-        let step = (max as f64).powf(1.0 / (MAX_POINTS as f64 - 3.0));
-        let places = 0..MAX_POINTS as i32 - 2;
+        let step = (max as f64).powf(1.0 / (most as f64 - 3.0));
+        let places = 0..most as i32 - 2;
         places.map(|place| (step.powi(place).round() as u64).clamp(1, max)).chain([max]).collect()
     };
     limits.extend(marked);
@@ -158,11 +177,13 @@ mod tests {
 
     #[test]
     fn limits_hold_todays_and_the_one_that_denies_nothing() {
-        assert_eq!(limits(3, [5]), [1, 2, 3, 5]);
-        assert_eq!(limits(0, []), [1]);
-        let many = limits(1_000_000, [77]);
+        assert_eq!(limits(3, [5], MAX_POINTS), [1, 2, 3, 5]);
+        assert_eq!(limits(0, [], MAX_POINTS), [1]);
+        let many = limits(1_000_000, [77], MAX_POINTS);
         assert!(many.len() <= MAX_POINTS && many.contains(&77) && many.contains(&1_000_000), "{many:?}");
         assert!(many.is_sorted() && many.first() == Some(&1));
+        let few = Curve::limits(1_000, 77, 8);
+        assert!(few.len() <= 9 && few.contains(&77) && few.contains(&1_000), "{few:?}");
     }
 
     /// One busy client among a few that were followed stood for many, with more denials than there were requests.

@@ -70,6 +70,6 @@ pub use self::histogram::Histogram;
 pub use self::hit::Hit;
 pub use self::output::{CheckedReport, Style, percent, percentage, share_of_clients};
 pub use self::quoted::code;
-pub use self::replay::{Options, Replay, ReplayError};
+pub use self::replay::{Options, Replay, ReplayError, other_kinds};
 pub use self::report::*;
 pub use self::role::Role;

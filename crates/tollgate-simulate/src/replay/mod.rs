@@ -39,6 +39,7 @@ pub use self::options::Options;
 use self::policies::classes::ByClass;
 use self::policies::{PolicyTrack, Tracks};
 use self::rungs::Rungs;
+pub use self::rungs::other_kinds;
 use crate::followed::FollowedClients;
 use crate::hit::Hit;
 

@@ -24,6 +24,13 @@ pub(in super::super) struct OtherKinds {
 /// The burst that is tried: one fifth of the limit.
 const SHARE_OF_LIMIT: u64 = 5;
 
+/// Returns the other kinds of a quota with the same limit and the same length, the most telling first. There are none of a
+/// calendar's windows, which have no fixed length.
+#[must_use]
+pub fn other_kinds(quota: &Quota) -> Vec<Quota> {
+    OtherKinds::new((0, 0), quota, &[], false).possible
+}
+
 impl OtherKinds {
     /// Those of all quotas that are not of overrides.
     pub(super) fn of_all(policies: &Policies, tracks: &Tracks) -> Vec<Self> {

@@ -16,6 +16,7 @@ use tollgate::{PolicyQuota, Quota, Timestamp};
 use tollgate_policy::{Attributes, Outcome, Policies, Policy, PolicyError, SentReading};
 
 use self::kinds::OtherKinds;
+pub use self::kinds::other_kinds;
 pub(super) use self::ladder::Charge;
 use self::ladder::{ChangedQuota, Ladder};
 pub(super) use self::notes::notes;
