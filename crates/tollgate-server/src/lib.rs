@@ -40,8 +40,8 @@
 //! files, which `live` watches and reloads. Envoy's limits can come from a management server, which `xds` follows. `decide` is independent of wire formats, `http` and `grpc` are independent
 //! of counters and of each other: `answer` has the rejections that both word. Everything works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with. `overrides` keeps the limits that
-//! are changed while the service runs. `dashboard` has the live page and its data, and `talkers`
-//! counts for it which keys ask most. The other commands are in [`cli`].
+//! are changed while the service runs. `dashboard` has the live page and its data; `talkers`
+//! counts for it which keys ask most, and `sample` keeps requests of some keys. The other commands are in [`cli`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -61,6 +61,7 @@ mod net;
 mod observe;
 mod overrides;
 mod request;
+mod sample;
 mod serve;
 mod settings;
 mod store;

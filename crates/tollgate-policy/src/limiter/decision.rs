@@ -494,15 +494,15 @@ impl PolicyDecision {
         let mut left = states;
         entries.iter().filter_map(move |entry| {
             let ChargedEntry { applied, quotas, key, cost, by_override, .. } = entry;
-            let of_entry;
-            (of_entry, left) = left.split_at_checked(*quotas).unwrap_or_default();
+            let first_states;
+            (first_states, left) = left.split_at_checked(*quotas).unwrap_or_default();
             Some(ChargedKey {
                 place: applied.policy as usize,
                 policy: self.set.policies().policy(applied.policy)?,
                 key,
                 denies: denying == Some(applied.policy),
                 cost: *cost,
-                at: of_entry.first().map(QuotaState::now),
+                at: first_states.first().map(QuotaState::now),
                 is_overridden: by_override.is_some(),
             })
         })

@@ -21,7 +21,7 @@ pub struct DashboardArgs {
     pub public_url: Option<PublicUrl>,
 
     /// How the live page names the keys that ask most: by hashes, by the keys themselves for principals with the scope
-    /// `keys`, or not at all, so that none are counted
+    /// `keys`, or not at all, so that none are counted and no requests are sampled
     #[arg(long, value_name = "NAMES", env = "TOLLGATE_TALKERS", default_value = "hashed")]
     pub talkers: TalkersChoice,
 

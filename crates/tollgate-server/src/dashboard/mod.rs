@@ -12,6 +12,7 @@ pub(crate) mod series;
 mod shared_answer;
 mod trial_book;
 mod viewers;
+pub(crate) mod what_if;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,7 @@ use self::series::{PolicyCounts, ProcessStates, Recorder};
 pub(crate) use self::shared_answer::SharedAnswer;
 pub(crate) use self::trial_book::{RunningTrial, TrialBook};
 pub(crate) use self::viewers::Viewers;
+use self::what_if::WhatIf;
 use crate::metrics::{MetricSources, Snapshot};
 use crate::net::drain::Phase;
 use crate::observe::live_warnings::LiveWarnings;
@@ -41,6 +43,7 @@ pub(crate) struct Dashboard {
     /// The answer that all viewers share for a second.
     pub(crate) live: SharedAnswer,
     pub(crate) viewers: Viewers,
+    pub(crate) what_if: WhatIf,
     figures: Arc<MetricSources>,
     phase: Phase,
     recorder: Mutex<Recorder>,
@@ -65,6 +68,7 @@ impl Dashboard {
             warnings,
             live: SharedAnswer::default(),
             viewers: Viewers::default(),
+            what_if: WhatIf::default(),
             figures,
             phase,
             recorder: Mutex::new(Recorder::new(SystemClock.now())),
@@ -120,6 +124,7 @@ impl Dashboard {
     }
 
     fn record(&self, now: Timestamp) {
+        self.talkers.iter().for_each(|talkers| talkers.keep_samples(now));
         let snapshot = self.snapshot();
         let states = ProcessStates {
             is_store_up: snapshot.shared.as_ref().map(|(shared, _)| shared.is_up()),

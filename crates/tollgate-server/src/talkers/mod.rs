@@ -20,7 +20,9 @@ use std::sync::{Arc, Mutex};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tollgate::{Clock, Key, SystemClock, Timestamp};
-use tollgate_policy::{Identity, Policy, PolicyDecision, PolicySet, describe_descriptor};
+use tollgate_policy::{
+    ChargedKey, Conditions, Identity, Policy, PolicyDecision, PolicySet, describe_descriptor,
+};
 
 pub(crate) use self::id::{TalkerId, TalkerSecret};
 use self::memory::Memory;
@@ -29,6 +31,7 @@ use self::rules::RuleTalkers;
 pub use self::secret_file::TalkersSecretError;
 use self::subject::SubjectTalkers;
 pub(crate) use self::subject::{KeyBytes, NoTalker, TalkerRow, TalkersReport};
+use crate::sample::{PolicySample, SampleMemory, SampledRequest, keep_bounds};
 
 /// How talkers are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +65,7 @@ pub(crate) struct Talkers {
     names: TalkerNames,
     secret: TalkerSecret,
     memory: Arc<Memory>,
+    sample_memory: Arc<SampleMemory>,
     live: ArcSwap<PolicyTalkers>,
     /// Those of Envoy's limits, if these decide.
     rules: ArcSwapOption<RuleTalkers>,
@@ -78,11 +82,14 @@ struct PolicyTalkers {
     places: HashMap<Box<str>, usize>,
 }
 
-/// The talkers of a policy, and what their keys mean.
+/// The talkers of a policy, what their keys mean, and a sample of its requests.
 #[derive(Debug, Clone)]
 struct NamedTalkers {
     identity: Identity,
     talkers: Arc<SubjectTalkers>,
+    /// The requests that the policy is for.
+    conditions: Conditions,
+    sample: Arc<PolicySample>,
 }
 
 impl TalkerNames {
@@ -118,8 +125,8 @@ impl Talkers {
                 TalkerSecret::new(&random)
             }
         };
-        let (memory, live, rules, following) = Default::default();
-        Ok(Self { names: settings.names, secret, memory, live, rules, following })
+        let (memory, sample_memory, live, rules, following) = Default::default();
+        Ok(Self { names: settings.names, secret, memory, sample_memory, live, rules, following })
     }
 
     pub(crate) const fn names(&self) -> TalkerNames {
@@ -151,13 +158,13 @@ impl Talkers {
             };
             let Some(named) = place.and_then(|place| live.policies.get(place)) else { continue };
             if live.version == version || named.identity == *charged.policy.identity() {
-                named.talkers.note(now, charged.key, charged.denies);
+                named.note(now, &charged, decision);
             }
         }
     }
 
-    /// Makes room for the policies of a new version. A policy that keeps its name and its key keeps its talkers. If
-    /// another thread is at it, this does nothing.
+    /// Makes room for the policies of a new version. A policy that keeps its name and its key keeps its talkers, and its
+    /// sample if it is for the same requests. If another thread is at it, this does nothing.
     pub(crate) fn follow(&self, set: &PolicySet) {
         let Ok(_following) = self.following.try_lock() else { return };
         let before = self.live.load();
@@ -166,10 +173,18 @@ impl Talkers {
         }
         let policies = set.policies().as_slice();
         let talkers = policies.iter().map(|policy| {
-            before.under(policy).cloned().unwrap_or_else(|| NamedTalkers {
+            let kept = before.under(policy);
+            let talkers = kept.map(|kept| Arc::clone(&kept.talkers));
+            let kept = kept.filter(|kept| kept.conditions == *policy.conditions());
+            let sample = kept.map(|kept| Arc::clone(&kept.sample));
+            NamedTalkers {
                 identity: policy.identity().clone(),
-                talkers: Arc::new(SubjectTalkers::new(policy.name(), &self.secret, &self.memory)),
-            })
+                talkers: talkers.unwrap_or_else(|| {
+                    Arc::new(SubjectTalkers::new(policy.name(), &self.secret, &self.memory))
+                }),
+                conditions: policy.conditions().clone(),
+                sample: sample.unwrap_or_else(|| Arc::new(PolicySample::new(&self.sample_memory))),
+            }
         });
         self.live.store(Arc::new(PolicyTalkers {
             version: set.version(),
@@ -203,11 +218,39 @@ impl Talkers {
         limit: usize,
     ) -> Option<(TalkersReport, KeyMeaning)> {
         let live = self.live.load();
-        let NamedTalkers { identity, talkers } = live.of(policy)?;
+        let NamedTalkers { identity, talkers, .. } = live.of(policy)?;
         Some((
             talkers.report(SystemClock.coarse_now(), by, period, limit),
             KeyMeaning::Policy(identity.clone()),
         ))
+    }
+
+    /// Returns the sample of a policy's requests; `None` if there is no such policy.
+    pub(crate) fn sample_of(&self, policy: &str) -> Option<Arc<PolicySample>> {
+        self.live.load().of(policy).map(|named| Arc::clone(&named.sample))
+    }
+
+    /// Keeps the samples within their memory. Call it once a second.
+    pub(crate) fn keep_samples(&self, now: Timestamp) {
+        let live = self.live.load();
+        let samples: Vec<&PolicySample> = live.policies.iter().map(|named| &*named.sample).collect();
+        keep_bounds(&self.sample_memory, &samples, now);
+    }
+}
+
+impl NamedTalkers {
+    fn note(&self, now: Timestamp, charged: &ChargedKey<'_>, decision: &PolicyDecision) {
+        let ChargedKey { key, denies, cost, at, is_overridden, .. } = *charged;
+        let hash = self.talkers.hash(key);
+        self.talkers.note(now, (key, hash), denies);
+        self.sample.note(hash, || SampledRequest {
+            key: hash,
+            at: at.unwrap_or(now),
+            cost,
+            is_denied: denies,
+            is_denied_elsewhere: !denies && !decision.is_allowed(),
+            is_overridden,
+        });
     }
 }
 

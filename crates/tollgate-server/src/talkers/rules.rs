@@ -25,7 +25,8 @@ impl Talkers {
         // A request that was decided a moment before a change has no talkers: its limits may have others by now.
         let Some(rules) = rules.as_ref().filter(|rules| Arc::ptr_eq(&rules.domains, domains)) else { return };
         if let Some(talkers) = rules.rules.get(counted.rule) {
-            talkers.note(SystemClock.coarse_now(), counted.key, counted.denies);
+            let key = (counted.key, talkers.hash(counted.key));
+            talkers.note(SystemClock.coarse_now(), key, counted.denies);
         }
     }
 

@@ -84,11 +84,9 @@ impl SubjectTalkers {
         }
     }
 
-    /// Counts a request. It never waits: if another thread counts for the same policy, the request is only noted as
-    /// skipped.
-    pub(super) fn note(&self, now: Timestamp, key: &Key<'_>, denies: bool) {
-        // Before the lock.
-        let id = self.hash(key);
+    /// Counts a request of a key with this hash. It never waits: if another thread counts for the same policy, the request
+    /// is only noted as skipped.
+    pub(super) fn note(&self, now: Timestamp, (key, id): (&Key<'_>, u64), denies: bool) {
         let mut periods = match self.periods.try_lock() {
             Ok(periods) => periods,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -113,7 +111,8 @@ impl SubjectTalkers {
         TalkerId::of(self.hash(key))
     }
 
-    fn hash(&self, key: &Key<'_>) -> u64 {
+    /// Returns the keyed hash of a key.
+    pub(super) fn hash(&self, key: &Key<'_>) -> u64 {
         self.ids.get_or_init(|| self.secret.ids_of(&self.name)).id(key)
     }
 

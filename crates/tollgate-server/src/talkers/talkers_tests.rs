@@ -120,9 +120,9 @@ async fn an_id_leads_to_its_key_for_two_periods() {
     assert_eq!(live.of("all").unwrap().talkers.key_of(at(0), id).unwrap_err(), NoTalker::Id);
     // A denial alone is enough: the row of all checks may have gone to another key.
     let (bob, mut keys) = (Key::from("bob"), (0..300).map(|number| Key::from(format!("{number}"))));
-    search.note(at(900), &bob, true);
+    search.note(at(900), (&bob, search.hash(&bob)), true);
     for _ in 0..2 {
-        keys.by_ref().take(150).for_each(|key| search.note(at(900), &key, false));
+        keys.by_ref().take(150).for_each(|key| search.note(at(900), (&key, search.hash(&key)), false));
     }
     assert_eq!(*search.key_of(at(900), search.id_of(&bob)).unwrap().0, *bob.canonical_bytes());
 
@@ -202,7 +202,7 @@ async fn all_talkers_together_stay_within_their_memory() {
     let keys: Vec<_> = (0..150).map(|n| tollgate::Key::from(format!("{n:0150}"))).collect();
     let all = talkers.live.load();
     for (named, key) in all.policies.iter().flat_map(|named| keys.iter().map(move |key| (named, key))) {
-        named.talkers.note(at(0), key, true);
+        named.talkers.note(at(0), (key, named.talkers.hash(key)), true);
     }
     assert!(talkers.memory.used() <= Memory::MAX_BYTES);
     let rows_of = |place: usize| {

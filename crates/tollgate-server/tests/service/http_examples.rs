@@ -172,7 +172,7 @@ pub(crate) fn examples() -> BTreeMap<&'static str, String> {
 }
 
 /// Operations whose answers differ each second.
-const LIVE: [(&str, &str, &str); 3] = [
+const LIVE: [(&str, &str, &str); 4] = [
     (
         "GET /v1/live",
         "curl 127.0.0.1:8090/v1/live",
@@ -187,6 +187,11 @@ const LIVE: [(&str, &str, &str); 3] = [
         "GET /v1/talkers",
         "curl '127.0.0.1:8090/v1/talkers?policy=users&limit=2'",
         r#"{"policy":"users","by":"checks","period":"current","names":"hashed","since":"2026-11-28T00:00:00Z","until":"2026-11-28T00:00:30Z","total":292,"counted":290,"skipped":2,"counters":128,"max_error":1,"memory_bytes":9480,"rows":[{"id":"k_3f0a9c1d2e","count":120,"error":0,"share":0.41379310344827586},{"id":"k_81b2f0c39d","count":41,"error":1,"share":0.1413793103448276}]}"#,
+    ),
+    (
+        "GET /v1/whatif",
+        "curl '127.0.0.1:8090/v1/whatif?policy=users&quota=60/1m'",
+        r#"{"policy":"users","quota":"60/1m","exact":true,"since":"2026-11-27T23:41:00Z","until":"2026-11-28T00:00:30Z","span_seconds":1170.0,"keys":41,"requests":2920,"denied_requests":87,"skipped":0,"basis":"calculated","curve":[{"limit":1,"refused_requests":2180,"refused_keys":39,"share_requests":0.7465753424657534,"share_keys":0.9512195121951219},..."#,
     ),
 ];
 

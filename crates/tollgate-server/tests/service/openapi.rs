@@ -40,6 +40,7 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/v1/live",
         "/v1/live/series",
         "/v1/talkers",
+        "/v1/whatif",
         "/v1/policies",
         "/v1/policies/history",
         "/v1/policies/reload",
@@ -119,7 +120,8 @@ fn assert_answered(server: &Server, document: &Value) {
                 let tagged = operation["tags"].as_array().is_some_and(|tags| tags.contains(&json!(listener)));
                 let documented = operation["responses"].get(reply.status.to_string()).is_some();
                 // Of an override, a policy or a talker, it also means that there is none.
-                let by_talker = ["/v1/talkers", "/v1/inspect", "/v1/reset", "/v1/set", "/v1/refund"];
+                let by_talker =
+                    ["/v1/talkers", "/v1/whatif", "/v1/inspect", "/v1/reset", "/v1/set", "/v1/refund"];
                 let names_one = path.starts_with("/v1/overrides/") || by_talker.contains(&path.as_str());
                 let is_ambiguous = !tagged && reply.status == 404 && names_one;
                 assert!(

@@ -7,6 +7,7 @@ mod page;
 mod series;
 mod shared_body;
 mod talkers;
+mod what_if;
 
 use http::StatusCode;
 
@@ -14,7 +15,9 @@ pub(super) use self::page::FOLDER as PAGE_FOLDER;
 use super::Edge;
 use super::asked_client::NO_TALKER;
 use super::operation::{Handler, InputPlace, Operation, OperationRow, RequestHeader, Success, later};
-use super::wire::{HistoryReply, InspectReply, InspectRequest, LiveReply, SeriesReply, TalkersReply, of};
+use super::wire::{
+    HistoryReply, InspectReply, InspectRequest, LiveReply, SeriesReply, TalkersReply, WhatIfReply, of,
+};
 use crate::access::scope::Scope;
 
 const OF_A_VIEWER: &[RequestHeader] = &[RequestHeader {
@@ -77,5 +80,14 @@ pub(super) fn rows() -> Vec<OperationRow> {
             ))
             .rejecting(talkers::REJECTIONS)
             .handled_by(later!(talkers)),
+        Operation::get("whatIf", "/v1/whatif", Some(Scope::Read))
+            .asks(InputPlace::Parameters(what_if::PARAMETERS))
+            .summary("What another quota would have done to the requests of a policy. Nothing is changed")
+            .success(Success::Json(
+                of::<WhatIfReply<'_>>(),
+                "Denied requests are in it, as if their callers had come all the same. Without requests, `curve` is empty",
+            ))
+            .rejecting(what_if::REJECTIONS)
+            .handled_by(later!(what_if)),
     ]
 }

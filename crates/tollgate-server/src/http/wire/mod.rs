@@ -12,6 +12,7 @@ mod live;
 mod overrides;
 mod requests;
 mod talkers;
+mod what_if;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -47,6 +48,7 @@ pub(super) use self::requests::{
     expect_caller_quotas,
 };
 pub(super) use self::talkers::{TalkerEntry, TalkersReply};
+pub(super) use self::what_if::{WhatIfKind, WhatIfPoint, WhatIfReply};
 
 /// Describes a type of the wire.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;

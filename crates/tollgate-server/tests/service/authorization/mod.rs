@@ -148,7 +148,7 @@ const fn forwarded(method: &'static str) -> Operation {
     Operation { headers: FORWARD, ..asked }
 }
 
-const OPERATIONS: [Operation; 53] = {
+const OPERATIONS: [Operation; 55] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -198,6 +198,8 @@ const OPERATIONS: [Operation; 53] = {
         operation("HEAD", "/v1/live/series", "", ADMIN, READ, All),
         operation("GET", "/v1/talkers?policy=search", "", ADMIN, READ, Search),
         operation("HEAD", "/v1/talkers?policy=search", "", ADMIN, READ, Search),
+        operation("GET", "/v1/whatif?policy=search&quota=5/1m", "", ADMIN, READ, Search),
+        operation("HEAD", "/v1/whatif?policy=search&quota=5/1m", "", ADMIN, READ, Search),
         // The files of the live page hold no data.
         operation("GET", "/ui/", "", ADMIN, &[], Nothing),
         operation("HEAD", "/ui/", "", ADMIN, &[], Nothing),

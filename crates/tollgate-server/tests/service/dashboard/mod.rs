@@ -10,6 +10,7 @@ mod named_talkers;
 mod page;
 mod public_url;
 mod talkers;
+mod what_if;
 
 use std::net::SocketAddr;
 

@@ -188,6 +188,7 @@ fn no_key_of_a_talker_gets_into_answers_metrics_or_the_log() {
         "/v1/talkers?policy=search",
         "/v1/talkers?policy=search&by=denied",
         "/v1/talkers?policy=all",
+        "/v1/whatif?policy=search&quota=5/1d",
         "/v1/live",
         "/v1/live/series?policy=search",
         "/v1/policies/history",
