@@ -177,6 +177,28 @@ interface QuotaAfter {
   policy: string; quota: string; limit?: number; used?: number; remaining?: number; given?: number; window?: unknown;
 }
 
+interface WhatIf {
+  policy: string;
+  quota: string;
+  exact: boolean;
+  says?: string;
+  since?: string;
+  until: string;
+  span_seconds: number;
+  sampled?: string;
+  keys: number;
+  requests: number;
+  denied_requests: number;
+  skipped: number;
+  basis: "calculated" | "replayed";
+  curve: {
+    limit: number; refused_requests: number; refused_keys: number;
+    share_requests: number; share_keys: number; low?: number; high?: number;
+  }[];
+  kinds: { quota: string; refused_requests: number; refused_keys: number }[];
+  candidate: string;
+}
+
 interface History {
   reloads: {
     at: string; cause: string; version: number; outcome: "replaced" | "unchanged" | "failed";

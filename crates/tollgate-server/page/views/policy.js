@@ -1,5 +1,5 @@
 // @ts-check
-// One policy: what happened in the last 10 minutes, or in a day, and who it was.
+// One policy: what happened in the last 10 minutes, or in a day; who it was; what another limit would do.
 
 import { choice } from "../dialog.js";
 import { el, empty, facts, renew, write } from "../dom.js";
@@ -9,6 +9,7 @@ import { seriesChart } from "../series_chart.js";
 import { SeriesFeed } from "../series_feed.js";
 import { badges, limits, trialOf } from "./policy_row.js";
 import { talkers } from "./talkers.js";
+import { whatIf } from "./what_if.js";
 
 /** @param {Route} here @returns {View} */
 export function policy({ names: [name = ""], values }) {
@@ -31,7 +32,8 @@ export function policy({ names: [name = ""], values }) {
   const about = el("p.lead");
   const figures = el("dl.facts");
   const who = talkers({ policy: name });
-  const found = el("div", figures, chart.node, who.node);
+  const what = whatIf(name);
+  const found = el("div", figures, chart.node, who.node, what.node);
   const lost = empty(
     "There is no policy of this name now.",
     el("p", el("a", { href: link(["policies"]) }, "The last reloads"), " say what has changed."),
@@ -83,6 +85,7 @@ export function policy({ names: [name = ""], values }) {
       ];
       renew(figures, list, () => facts(list));
       who.update(live);
+      what.update(live, row);
       read();
     },
     leave: who.leave,
