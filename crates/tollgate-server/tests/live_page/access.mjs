@@ -41,6 +41,7 @@ export function access() {
       await show(seen, view);
       await seen.page.locator("main h1").waitFor({ state: "attached" });
       if (view === "#/policy/search") await seen.page.locator("main table tbody tr").first().waitFor();
+      if (view === "#/policy/search") await compute(seen.page);
       if (view === "#/inspect") await inspect(seen.page);
       const closed = seen.page.locator("main details:not([open]) > summary:visible");
       while (await closed.count()) await closed.first().click();
@@ -83,6 +84,11 @@ export function access() {
       await close(seen);
     }
   });
+}
+
+async function compute(page) {
+  await page.getByRole("button", { name: "Compute" }).click();
+  await page.locator(".finding").waitFor();
 }
 
 async function inspect(page) {

@@ -9,6 +9,7 @@ import { outage } from "./outage.mjs";
 import { placement } from "./placement.mjs";
 import { secrets } from "./secrets.mjs";
 import { talkers } from "./talkers.mjs";
+import { whatIf } from "./what_if.mjs";
 
 // Each has a service of its own, and mostly waits for the next second.
 describe("the live page", { concurrency: 3, timeout: 180_000 }, () => {
@@ -20,5 +21,6 @@ describe("the live page", { concurrency: 3, timeout: 180_000 }, () => {
   actions();
   secrets();
   talkers();
+  whatIf();
 });
 after(() => browser.close());
