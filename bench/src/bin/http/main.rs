@@ -1,5 +1,5 @@
 //! The cost of a check over HTTP, compared with a bare hyper server, and with one that sends the service's own answer;
-//! over TLS, with the same server and rustls; and with a token, with the service without tokens.
+//! over TLS, with the same server and rustls; and with a token or with the live page, with the service without.
 //!
 //! Both servers of a pair run on core 0, wrk on core 1. Each round measures every case with both servers in turn, and
 //! the next round in the other order, so that neither has the better moments of a busy machine. The first round warms
@@ -90,6 +90,16 @@ impl Pair {
         Ok(Self { prefix: "http-token", ours: asked, floor: ours("without", service, &[])? })
     }
 
+    /// With the live page and talkers, as they are unless flags say otherwise, compared with the service without both.
+    fn with_live_page(service: &Path) -> Result<Self> {
+        let off = ["--dashboard", "off", "--talkers", "off"].map(OsStr::new);
+        Ok(Self {
+            prefix: "http-live",
+            ours: ours("ours", service, &[])?,
+            floor: ours("without", service, &off)?,
+        })
+    }
+
     /// HTTP over TLS.
     fn over_tls(service: &Path, files: &Path) -> Result<Self> {
         let CertifiedKey { cert, signing_key } =
@@ -174,6 +184,7 @@ fn main() -> Result<()> {
         Pair::plain(&args.service)?,
         Pair::with_our_answer(&args.service)?,
         Pair::with_token(&args.service, files)?,
+        Pair::with_live_page(&args.service)?,
         Pair::over_tls(&args.service, files)?,
     ];
     let mut table: Vec<Rows<'_>> = Vec::new();
