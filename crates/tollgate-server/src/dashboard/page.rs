@@ -106,3 +106,15 @@ impl fmt::Debug for PageFile {
         f.debug_struct("PageFile").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is loaded in an incident, perhaps over a slow tunnel.
+    #[test]
+    fn the_page_is_small() {
+        let size: usize = PageFiles::new().0.iter().map(|file| file.content.plain.len()).sum();
+        assert!(size > 50_000 && size <= 150_000, "{size}");
+    }
+}
