@@ -41,6 +41,10 @@ impl ListPlace {
     /// That of the policy's own list.
     pub(crate) const OWN: Self = Self(None);
 
+    pub(crate) const fn is_own(self) -> bool {
+        self.0.is_none()
+    }
+
     /// The list for a request: that of the first override that holds, else the policy's own.
     pub(crate) fn find<'a, V: View>(
         overrides: &'a [FileOverride],

@@ -96,7 +96,7 @@ pub struct ChargedKey<'a> {
     /// When the policy's quotas counted it, by the clock that they were counted by; `None` if it has none for this
     /// request.
     pub at: Option<Timestamp>,
-    /// Whether an override replaced or lifted the policy's limits for this request.
+    /// Whether an override, in the file or not, replaced or lifted the policy's limits for this request.
     pub is_overridden: bool,
 }
 
@@ -503,7 +503,7 @@ impl PolicyDecision {
                 denies: denying == Some(applied.policy),
                 cost: *cost,
                 at: first_states.first().map(QuotaState::now),
-                is_overridden: by_override.is_some(),
+                is_overridden: by_override.is_some() || !applied.list.is_own(),
             })
         })
     }

@@ -239,3 +239,24 @@ fn an_answer_at_once_equals_that_of_a_check() {
     let nobody = at_once.check_at_once(&Attributes::default(), 1).unwrap();
     assert!(matches!(nobody, Err(CheckError::Refused(_))));
 }
+
+/// What other limits would have done to a request does not depend on where its own are written.
+#[test]
+fn a_charged_key_says_whether_an_override_of_the_file_gives_its_limits() {
+    let limiter = limiter(
+        "
+  - name: search
+    key: [user]
+    quotas: [1/1d]
+    overrides:
+      - when: { plan: gold }
+        quotas: [9/1d]
+      - when: { plan: internal }
+        quotas: unlimited",
+    );
+    for (plan, expected) in [("free", false), ("gold", true), ("internal", true)] {
+        let decision = check(&limiter, &[("user", "alice"), ("plan", plan)]);
+        let overridden: Vec<bool> = decision.charged_keys().map(|charged| charged.is_overridden).collect();
+        assert_eq!(overridden, [expected], "{plan}");
+    }
+}

@@ -40,7 +40,7 @@ pub(super) fn doubts(
     doubt(has_in_flight, &|| "The policy's limit in flight is left out.".into());
     let overridden = count(|request| request.is_overridden);
     doubt(overridden > 0, &|| {
-        format!("{overridden} requests had an override, which would keep its own limits.").into()
+        format!("{overridden} requests had limits by an override or a tier, which would keep them.").into()
     });
     let elsewhere = count(|request| request.is_denied_elsewhere);
     doubt(elsewhere > 0, &|| {

@@ -181,7 +181,12 @@ fn what_is_not_exact_says_why() {
     for (sample, quota, change, word) in [
         (SampledRequests { rarity: 3, ..usual() }, "5/1m", none, "1 in 8 clients"),
         (SampledRequests { skipped: 4, ..usual() }, "5/1m", none, "4 requests were not noted"),
-        (first(|request| request.is_overridden = true), "5/1m", none, "3 requests had an override"),
+        (
+            first(|request| request.is_overridden = true),
+            "5/1m",
+            none,
+            "3 requests had limits by an override or a tier",
+        ),
         (
             first(|request| request.is_denied_elsewhere = true),
             "5/1m",
