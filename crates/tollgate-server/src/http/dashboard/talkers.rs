@@ -72,6 +72,8 @@ impl Edge {
         }
         let talkers =
             talkers.ok_or_else(|| not_found("this service counts no talkers (`serve --talkers off`)"))?;
+        // No request may have come since the policies changed.
+        self.decider.policies().into_iter().for_each(|engine| talkers.follow(&engine.live()));
         let found = match subject {
             Subject::Policy(policy) => talkers.of_policy(policy, *by, *period, *limit),
             Subject::Rule(rule) => talkers.of_rule(rule, *by, *period, *limit),

@@ -70,7 +70,8 @@ impl Edge {
         let policy = set.policies().as_slice().iter().find(|policy| policy.name() == name);
         let policy = policy.ok_or_else(|| not_found("there is no such policy"))?;
         has_sample(policy)?;
-        // `None` for a policy that has just come.
+        // No request may have come since the policies changed. `None` if another thread is about to follow them.
+        talkers.follow(&set);
         let sample = talkers.sample_of(&name);
         let question = WhatIfQuestion {
             quota,

@@ -270,6 +270,35 @@ fn settings_that_show_keys_to_all_or_do_nothing_are_refused() {
     assert_eq!(server.admin_get("/v1/live").json()["talkers"], "off");
 }
 
+/// Nobody has to ask for a check before a new policy is known, or before what another key has counted is gone.
+#[test]
+fn talkers_and_samples_are_of_the_live_policies_before_the_first_request() {
+    let folder = Folder::new();
+    let policies = |rest: &str| format!("policies: [{{ name: search, quotas: [5/1d], {rest} }}]\n");
+    let server = Server::start(&["--config", &folder.write("p.yaml", &policies("key: [user]"))]);
+    server.post("/v1/check", r#"{"attributes": {"user": "alice"}}"#);
+    let total = |policy: &str| {
+        let both = ["current", "last"].map(|period| {
+            let reply = server.admin_get(&format!("/v1/talkers?policy={policy}&period={period}")).json();
+            reply["total"].as_u64().unwrap_or_else(|| panic!("{reply}"))
+        });
+        both.into_iter().sum::<u64>()
+    };
+    let sampled = |policy: &str| loop {
+        let reply = server.admin_get(&format!("/v1/whatif?policy={policy}&quota=5/1d"));
+        // A busy machine may not answer in time.
+        if reply.status != 503 {
+            break reply.json()["requests"].clone();
+        }
+    };
+    assert_eq!((total("search"), sampled("search")), (1, json!(1)));
+    folder.write("p.yaml", &policies("key: [ip] }, { name: new, key: [user], quotas: [5/1d]"));
+    assert_eq!(server.admin_post("/v1/policies/reload", "{}").status, 200);
+    for policy in ["search", "new"] {
+        assert_eq!((sampled(policy), total(policy)), (json!(0), 0), "{policy}");
+    }
+}
+
 /// Where Envoy's limits decide, each of them has its talkers.
 #[test]
 fn limits_of_envoy_have_talkers_by_the_names_that_the_page_gets() {
