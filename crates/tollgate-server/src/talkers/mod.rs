@@ -243,6 +243,10 @@ impl NamedTalkers {
         let ChargedKey { key, denies, cost, at, is_overridden, .. } = *charged;
         let hash = self.talkers.hash(key);
         self.talkers.note(now, (key, hash), denies);
+        // A check of 0 units only peeks.
+        if cost == 0 {
+            return;
+        }
         self.sample.note(hash, || SampledRequest {
             key: hash,
             at: at.unwrap_or(now),

@@ -45,8 +45,10 @@ fn the_curve_is_that_of_the_requests() {
     for (user, requests) in &ledger {
         let body = json!({ "attributes": { "path": "/search", "user": user } }).to_string();
         (0..*requests).for_each(|_| drop(server.post("/v1/check", &body)));
-        // None of these is a request that the policy counts.
+        // None of these takes a unit.
         server.post("/v1/peek", &body);
+        let free = json!({ "attributes": { "path": "/search", "user": user }, "cost": 0 });
+        assert_eq!(server.post("/v1/check", &free.to_string()).json()["policy"], "search");
         server.post("/v1/check", r#"{"attributes": {"path": "/search", "user": "root"}}"#);
     }
     for (quota, basis) in [("3/1d@first_hit", "calculated"), ("3/1d~log", "replayed")] {
