@@ -33,7 +33,7 @@ const compare = (before, after) =>
  * @param {() => void} done
  */
 export function changeButtons(applied, found, subject, live, done) {
-  const { policy, quotas = [] } = applied;
+  const { policy, quotas = [], in_flight: flight } = applied;
   const key = live.policies.find(({ name }) => name === policy)?.key;
   const isOne = keyParts(key).kind !== "global";
   const one = subject.id ? `the client \`${subject.id}\`` : "the client with these attributes";
@@ -55,21 +55,26 @@ export function changeButtons(applied, found, subject, live, done) {
       twice: isOne ? undefined : `${policy} counts all clients together: this concerns every one of them.`,
       says: () => `Now ${now} are used. ${says()} for ${who}, at once and in ${where}. It needs the scope \`change\`.`,
       run: async () => {
-        const { quotas: all } = (await ask(path, { body: { policy, ...body(), ...subject } })).body;
+        const { quotas: all, forgotten = [] } = (await ask(path, { body: { policy, ...body(), ...subject } })).body;
         const rows = compare(
           quotas,
           all.filter((after) => after.policy === policy),
         );
-        return { says: "The service has made the change.", heads: HEADS, rows };
+        const ended = forgotten.map(({ quota, units }) => [quota, count(units), "0", "–"]);
+        return { says: "The service has made the change.", heads: HEADS, rows: [...rows, ...ended] };
       },
     };
     return button(`${title}…`, () => confirmChange(change, done), "plain");
   }
 
-  const reset = offer("reset", "Reset", { says: () => "All of it becomes 0", body: () => ({}) });
+  // A reset is of all limits of the policy, and whoever holds units does not hear of it.
+  const alsoEnds = flight ? `, and the units in flight (${figure(flight.held)} now) are forgotten` : "";
+  const reset = offer("reset", "Reset", { says: () => `All of it becomes 0${alsoEnds}`, body: () => ({}) });
 
   const used = input("used", { type: "number", min: 0, value: quotas[0]?.used ?? 0, required: true });
-  const which = select("which", [["", "each quota"], ...quotas.map(({ quota }) => [quota, quota])]);
+  // Units in flight cannot be set, so next to them a quota is named.
+  const each = flight ? [] : [["", "each quota"]];
+  const which = select("which", [...each, ...quotas.map(({ quota }) => [quota, quota])]);
   const set = offer("set", "Set", {
     fields: [field("Used units", used, "It may be above the limit: the client then waits longer."), field("Of", which)],
     says: () => `It becomes ${figure(Number(used.value))} in ${which.value ? `\`${which.value}\`` : "each quota"}`,

@@ -29,9 +29,10 @@ const WHO = "the client with these attributes";
  * @param {AppliedPolicy} applied
  * @param {Record<string, string> | undefined} attributes those of its key; absent if they are not known, as of a talker
  */
-export function overrideButtons({ policy, quotas = [], override }, attributes, done) {
+export function overrideButtons({ policy, quotas = [], in_flight: flight, override }, attributes, done) {
   if (!attributes) return null;
-  const now = quotas.map(({ quota }) => quota).join(", ");
+  // An override takes the place of all limits, so it begins with all of them.
+  const now = [...quotas.map(({ quota }) => quota), flight?.written].filter(Boolean).join(", ");
 
   const set = () => {
     const kind = select("kind", KINDS, { change: () => (limits.disabled = kind.value !== "limits") });

@@ -92,10 +92,12 @@ export function talkers(subject) {
   async function read() {
     if (performance.now() - asked < EVERY) return;
     asked = performance.now();
+    const chosen = period;
     for (const { by, says, body } of sides) {
-      if (hasLeft) return;
       try {
         const { body: answer } = await ask(query("talkers", { ...subject, by, period, limit: 10 }));
+        // Somebody has chosen the other period meanwhile.
+        if (hasLeft || period !== chosen) return;
         fill(says, about(answer));
         // A row that somebody has in hand stays.
         if (body.contains(document.activeElement)) continue;
@@ -105,6 +107,7 @@ export function talkers(subject) {
             : empty(by === "denied" ? "Nobody was denied." : "Nobody has asked.", "A period is five minutes long."),
         );
       } catch (error) {
+        if (hasLeft || period !== chosen) return;
         fill(says);
         renew(body, error.words, () => el("p.soft", error.words));
       }

@@ -11,6 +11,7 @@ const POLICIES = `
 policies:
   - { name: search, match: { path: /search }, key: [user], quotas: [5/1d@first_hit] }
   - { name: everyone, match: { path: /search }, key: global, quotas: [1000/1d@first_hit] }
+  - { name: hold, match: { path: /hold }, key: [user], quotas: [9/1d@first_hit, 3~in_flight] }
 `;
 /** The buttons of changes, the scopes that they need, and the paths that they ask. */
 const CHANGES = [
@@ -143,6 +144,37 @@ export function actions() {
       await dialog.getByRole("heading", { name: "Done" }).waitFor();
       await dialog.getByRole("button", { name: "Close" }).click();
       assert.deepEqual(await used(), { search: "0 of 5", everyone: "0 of 1000" });
+    });
+
+    await t.test("changes where units are in flight leave none of the limits out", async () => {
+      await ledger.post("/v1/reserve", { attributes: { path: "/hold", user: "alice" }, id: "1".repeat(32), cost: 1 });
+      await show(seen, "#/inspect");
+      await inspect(page);
+      await page.getByLabel("Value").last().fill("/hold");
+      await page.getByRole("button", { name: "Inspect", exact: true }).click();
+      await button("Override", "hold").click();
+      assert.equal(await dialog.getByLabel("Limits", { exact: true }).inputValue(), "9/1d@first_hit, 3~in_flight");
+      await page.keyboard.press("Escape");
+      await button("Set", "hold").click();
+      await dialog.getByLabel("Used units").fill("4");
+      await dialog.locator("button.danger").click();
+      await dialog.getByRole("heading", { name: "Done" }).waitFor();
+      await dialog.getByRole("button", { name: "Close" }).click();
+      await page.getByRole("table", { name: "Counters of hold" }).getByText("4 of 9").waitFor();
+      await button("Reset", "hold").click();
+      assert.match(await dialog.locator(".says").textContent(), /the units in flight \(1 now\) are forgotten/);
+      await dialog.locator("button.danger").click();
+      await dialog.getByRole("heading", { name: "Done" }).waitFor();
+      const changed = (await rows(page, "Before and after")).map((row) => Object.values(row));
+      assert.deepEqual(changed, [
+        ["9/1d@first_hit", "4", "0", "9"],
+        ["3~in_flight", "1", "0", "–"],
+      ]);
+      await dialog.getByRole("button", { name: "Close" }).click();
+      // The other tests inspect a search.
+      await page.getByLabel("Value").last().fill("/search");
+      await page.getByRole("button", { name: "Inspect", exact: true }).click();
+      await button("Reset").waitFor();
     });
 
     await t.test("a talker leads by the keyboard to its counters, and to those of its policy alone", async () => {

@@ -39,7 +39,7 @@ export function secrets() {
     const attributes = { path: "/search", user: canary };
     await ledger.checkAll(Array(6).fill(attributes));
     await ledger.post("/v1/peek", { attributes });
-    await ledger.post("/v1/reserve", { attributes, id: "one", cost: 1 });
+    await ledger.post("/v1/reserve", { attributes, id: randomBytes(16).toString("hex"), cost: 1 });
     await ledger.post("/v1/check/batch", {
       requests: [{ attributes }, { attributes: { ...attributes, user: [canary, 1] } }],
     });
