@@ -78,9 +78,11 @@ impl PackedBody {
     }
 
     /// Returns the compressed content. Other tasks of this thread go on elsewhere meanwhile, because no check may wait for
-    /// a page.
+    /// a page: neither if it is made here, nor if another thread makes it.
     pub(crate) fn gzip(&self) -> Bytes {
-        self.gzip.get_or_init(|| block_in_place(|| compressed(&self.plain, self.level))).clone()
+        let known = || self.gzip.get().cloned();
+        let made = || self.gzip.get_or_init(|| compressed(&self.plain, self.level)).clone();
+        known().unwrap_or_else(|| block_in_place(made))
     }
 }
 
