@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::sparkline::Sparkline;
 use crate::dashboard::series::{PolicySeries, Recorder};
 
-/// A domain and what its limits decided in the span. Keys and values are not shown, because values may be secret.
+/// A domain and what its limits decided in the span. Values of requests are not shown, because they may be secret.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LiveDomain")]
 pub(in crate::http) struct DomainRow<'a> {
