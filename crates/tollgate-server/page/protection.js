@@ -5,7 +5,7 @@ import { sentence } from "./api.js";
 import { count, counted, lately, length, share, stamp } from "./format.js";
 
 /** Names of stores by their kinds. */
-export const STORES = { redis: "Redis", valkey: "Valkey", cluster: "The Cluster" };
+export const STORES = { redis: "Redis", sentinel: "Redis", cluster: "The Cluster" };
 const MEANWHILE = {
   open: "admit requests without counting them",
   closed: "refuse them with 503",

@@ -1,5 +1,5 @@
 // @ts-check
-// Small pictures in a line of text: sparklines, parts of a whole, meters, signs. Texts beside them say the same.
+// Small pictures in a line of text: sparklines, parts of a whole, meters, signs. Texts next to them say the same.
 
 import { el, set, svg } from "./dom.js";
 

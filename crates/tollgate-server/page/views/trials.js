@@ -1,5 +1,5 @@
 // @ts-check
-// Trials: can a limit be enforced? What policies in shadow mode and candidates would deny, beside what is denied now.
+// Trials: can a limit be enforced? What policies in shadow mode and candidates would deny, next to what is denied now.
 
 import { command, el, empty } from "../dom.js";
 import { count, length, share, stamp } from "../format.js";
@@ -33,7 +33,7 @@ function judgement({ trial, all, age }) {
 /** @param {Row} row */
 const about = ({ policy: { quotas, candidates = [] }, trial: { kind } }) =>
   kind === "shadow"
-    ? `${quotas.join(", ") || "all it matches"}, beside other policies`
+    ? `${quotas.join(", ") || "all it matches"}, next to other policies`
     : `${candidates.flat().join(", ") || "of overrides"}, now ${quotas.join(", ")}`;
 
 /** A column of a count. @returns {Column<Row>} */
@@ -106,7 +106,7 @@ export function trials() {
     node: el(
       "div",
       el("h1", { tabindex: -1 }, "Trials"),
-      el("p.lead", "What would be denied if these limits were enforced, beside what is denied now."),
+      el("p.lead", "What would be denied if these limits were enforced, next to what is denied now."),
       table.node,
       more,
       none,
