@@ -28,6 +28,10 @@ pub(crate) struct CallerAttributes<'a>(Attributes<'a>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OtherPolicy;
 
+/// The request concerns all policies, and the caller may use only some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OnlySomePolicies;
+
 impl Caller {
     pub(crate) fn new(policies: Option<Arc<BTreeSet<Box<str>>>>) -> Self {
         Self { policies, ..Self::default() }
@@ -86,8 +90,8 @@ impl Caller {
     /// # Errors
     ///
     /// If it may use only some.
-    pub(crate) fn may_touch_all(&self) -> Result<(), OtherPolicy> {
-        if self.policies.is_none() { Ok(()) } else { Err(OtherPolicy) }
+    pub(crate) fn may_touch_all(&self) -> Result<(), OnlySomePolicies> {
+        if self.policies.is_none() { Ok(()) } else { Err(OnlySomePolicies) }
     }
 }
 

@@ -11,7 +11,7 @@ use tollgate_policy::{CheckError, Generation, RefundError, Refusal};
 use super::override_refusal::{CurrentOverride, OverrideRefusal};
 use super::rejection_kind::RejectionKind;
 use crate::access::authorization::MissingRight;
-use crate::access::caller::OtherPolicy;
+use crate::access::caller::{OnlySomePolicies, OtherPolicy};
 use crate::access::counted_series::{CountedSeries, TooManySeries};
 use crate::access::principals::AccessRefusal;
 use crate::access::scope::Scope;
@@ -315,7 +315,7 @@ impl Rejection {
     /// Explains why Envoy's service makes no decision.
     pub(crate) fn undecided(error: NoDecision) -> Self {
         match error {
-            NoDecision::OtherPolicy(error) => error.into(),
+            NoDecision::OnlySomePolicies(error) => error.into(),
             NoDecision::NoLimitsYet => Self::no_limits_yet(),
             NoDecision::NoLimits(index) => Self::no_limits(format!("descriptors[{index}].limit")),
             NoDecision::Envoy(DecideError::Store(error)) => Self::store(&error),
@@ -402,6 +402,12 @@ impl Rejection {
 impl From<OtherPolicy> for Rejection {
     fn from(OtherPolicy: OtherPolicy) -> Self {
         Self::new(RejectionKind::Forbidden, "the request needs a policy that the caller may not use")
+    }
+}
+
+impl From<OnlySomePolicies> for Rejection {
+    fn from(OnlySomePolicies: OnlySomePolicies) -> Self {
+        Self::new(RejectionKind::Forbidden, "this concerns all policies, and the caller may use only some")
     }
 }
 

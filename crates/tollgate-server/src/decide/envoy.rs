@@ -9,7 +9,7 @@ use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Sett
 use tollgate_policy::Generation;
 use tracing::warn;
 
-use crate::access::caller::{Caller, OtherPolicy};
+use crate::access::caller::{Caller, OnlySomePolicies};
 use crate::decide::counting::CountingParts;
 use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
@@ -75,7 +75,7 @@ pub(crate) struct DomainEngine {
 /// The reason why there is no decision.
 #[derive(Debug)]
 pub(crate) enum NoDecision {
-    OtherPolicy(OtherPolicy),
+    OnlySomePolicies(OnlySomePolicies),
     /// The descriptor at this index has a limit, which is not allowed.
     NoLimits(usize),
     /// The first limits are still to come.
@@ -133,7 +133,7 @@ impl DomainEngine {
         caller_until: Option<Instant>,
     ) -> Result<Response, NoDecision> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        caller.may_touch_all().map_err(NoDecision::OtherPolicy)?;
+        caller.may_touch_all().map_err(NoDecision::OnlySomePolicies)?;
         if self.awaits_limits() {
             return Err(NoDecision::NoLimitsYet);
         }
