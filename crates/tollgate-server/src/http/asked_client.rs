@@ -71,9 +71,8 @@ impl Edge {
             talkers.ok_or_else(|| not_found("this service counts no talkers (`serve --talkers off`)"))?;
         let policies = set.policies().as_slice();
         let place = policies.iter().position(|known| known.name() == policy);
-        let no_policy = || not_found("there is no such policy").at("policy");
         let (place, policy) =
-            place.and_then(|place| Some((place, policies.get(place)?))).ok_or_else(no_policy)?;
+            place.and_then(|place| Some((place, policies.get(place)?))).ok_or_else(|| no_policy("policy"))?;
         if policy.kind() != PolicyKind::Count || policy.mode() == Mode::Off {
             return Err(Rejection::conflict("policy", "the policy counts nothing now"));
         }
@@ -94,6 +93,11 @@ impl Edge {
     }
 }
 
+/// There is no policy of the name in this field. Where talkers are asked for, nothing typed is repeated: it may be a key.
+pub(in crate::http) fn no_policy(field: &str) -> Rejection {
+    not_found("there is no policy of this name: `GET /v1/policies` lists them").at(field)
+}
+
 fn not_found(detail: impl Into<Cow<'static, str>>) -> Rejection {
     Rejection::new(RejectionKind::NotFound, detail)
 }
@@ -109,7 +113,7 @@ pub(in crate::http) fn expect_id(policy: Option<&str>, id: Option<TalkerId>) -> 
 }
 
 fn missing_attributes() -> Rejection {
-    Rejection::bad_field("attributes", "missing field `attributes`")
+    Rejection::bad_field("attributes", "missing field `attributes`; or give `policy` and `id` of a talker")
 }
 
 impl AskedClient {

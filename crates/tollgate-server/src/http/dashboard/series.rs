@@ -56,7 +56,7 @@ impl Edge {
             let known = recorder.policy(name).ok_or_else(|| {
                 Rejection::bad_field(
                     "query.policy",
-                    "there is no such policy, or it is too new: ask again in a second",
+                    format!("there is no policy `{name}`, or it is too new: ask again in a second"),
                 )
             })?;
             series.push(SeriesRow::new(name, known, &recorder, (tier, since)));

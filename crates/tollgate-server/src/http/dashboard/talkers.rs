@@ -10,6 +10,7 @@ use tollgate_wire::body::TimeText;
 use crate::access::caller::{Caller, OtherPolicy};
 use crate::answer::rejection::Rejection;
 use crate::answer::rejection_kind::RejectionKind;
+use crate::http::asked_client::no_policy;
 use crate::http::query::{self, QueryParameter};
 use crate::http::wire::{TalkerEntry, TalkersReply};
 use crate::http::{Edge, Reply, reply};
@@ -79,8 +80,10 @@ impl Edge {
             Subject::Rule(rule) => talkers.of_rule(rule, *by, *period, *limit),
         };
         let (report, meaning) = found.ok_or_else(|| match subject {
-            Subject::Policy(_) => not_found("there is no such policy"),
-            Subject::Rule(_) => not_found("there is no such rule: `/v1/live` has the names of all"),
+            Subject::Policy(_) => no_policy("query.policy"),
+            Subject::Rule(_) => {
+                not_found("there is no rule of this name: `GET /v1/live` has all").at("query.rule")
+            }
         })?;
         let shows_keys = talkers.names() == TalkerNames::Plain && caller.sees_keys();
         let rows = report.rows.iter().map(|TalkerRow { id, count, error, key }| TalkerEntry {

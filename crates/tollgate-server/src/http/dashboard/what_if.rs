@@ -13,6 +13,7 @@ use crate::access::caller::{Caller, OtherPolicy};
 use crate::answer::rejection::{Rejection, Repeat};
 use crate::answer::rejection_kind::RejectionKind;
 use crate::dashboard::what_if::{Circumstances, Estimate, WhatIfQuestion};
+use crate::http::asked_client::no_policy;
 use crate::http::query::{self, QueryParameter};
 use crate::http::wire::{WhatIfKind, WhatIfPoint, WhatIfReply};
 use crate::http::{Edge, Reply, reply};
@@ -68,7 +69,7 @@ impl Edge {
         })?;
         let set = engine.live();
         let policy = set.policies().as_slice().iter().find(|policy| policy.name() == name);
-        let policy = policy.ok_or_else(|| not_found("there is no such policy"))?;
+        let policy = policy.ok_or_else(|| no_policy("query.policy"))?;
         has_sample(policy)?;
         // No request may have come since the policies changed. `None` if another thread is about to follow them.
         talkers.follow(&set);

@@ -23,7 +23,7 @@ pub(super) fn counts_nothing(policy: &str) -> Rejection {
 /// There is no such policy among those that the caller knows.
 pub(super) fn no_policy<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Rejection {
     let meant = nearest(written, known).map(|name| format!("did you mean `{name}`?"));
-    let meant = meant.unwrap_or_else(|| "`GET /v1/policies` lists them".to_owned());
+    let meant = meant.unwrap_or_else(|| "`GET /v1/policies` lists them.".to_owned());
     let detail = format!(
         "there is no policy `{written}`: {meant} The override of a policy that is gone is named by its `id`"
     );
@@ -124,5 +124,11 @@ mod tests {
         assert_eq!(nearest("exports", known()), None);
         let detail = no_policy("serch", known());
         assert!(detail.detail().contains("did you mean `search`?"), "{}", detail.detail());
+        let detail = no_policy("exports", known());
+        assert!(
+            detail.detail().contains("`exports`: `GET /v1/policies` lists them. The"),
+            "{}",
+            detail.detail()
+        );
     }
 }

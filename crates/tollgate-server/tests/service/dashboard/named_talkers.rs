@@ -161,7 +161,13 @@ fn an_id_that_does_not_lead_to_one_whole_key_is_refused() {
     refused(&server, &json!({ "policy": "search", "id": long }), 409, Some("id"), "only a part of this key");
     refused(&server, &json!({ "policy": "search", "id": nobody }), 404, Some("id"), "GET /v1/talkers");
     refused(&server, &json!({ "policy": "all", "id": long }), 404, Some("id"), "give `attributes`");
-    refused(&server, &json!({ "policy": "nothing", "id": nobody }), 404, Some("policy"), "no such policy");
+    refused(
+        &server,
+        &json!({ "policy": "nothing", "id": nobody }),
+        404,
+        Some("policy"),
+        "no policy of this name",
+    );
     refused(&server, &json!({ "id": nobody }), 400, Some("policy"), "missing field `policy`");
     refused(
         &server,
@@ -173,7 +179,7 @@ fn an_id_that_does_not_lead_to_one_whole_key_is_refused() {
     let both = json!({ "attributes": { "user": "b" }, "policy": "search", "id": nobody });
     refused(&server, &both, 400, Some("id"), "exclude each other");
     refused(&server, &json!({ "policy": null, "id": nobody }), 400, Some("policy"), "string");
-    refused(&server, &json!({}), 400, Some("attributes"), "missing field `attributes`");
+    refused(&server, &json!({}), 400, Some("attributes"), "give `policy` and `id`");
     // Which quotas apply depends on what is not in the key.
     refused(&server, &json!({ "policy": "all", "id": all }), 409, Some("id"), "depends on `plan`");
     let alone = json!({ "attributes": { "user": "b" }, "policy": "search" }).to_string();

@@ -146,7 +146,7 @@ fn keys_are_for_principals_with_the_scope_alone() {
     service.read("search", "/v1/talkers?policy=all").assert_problem(403, None);
     assert_eq!(service.rows("search", "policy=search").len(), 3);
     let unknown = service.read("reader", "/v1/talkers?policy=unknown");
-    unknown.assert_problem(404, None);
+    unknown.assert_problem(404, Some("query.policy"));
     service.read("reader", "/v1/talkers").assert_problem(400, Some("query.policy"));
 }
 

@@ -93,7 +93,7 @@ fn what_has_no_sample_says_why() {
         reply.assert_problem(status, field);
         reply.json()["detail"].as_str().expect("a sentence").to_owned()
     };
-    refused("policy=unknown&quota=60/1m", 404, None);
+    assert!(refused("policy=unknown&quota=60/1m", 404, Some("query.policy")).contains("GET /v1/policies"));
     refused("policy=search", 400, Some("query.quota"));
     assert!(refused("policy=search&quota=60/1x", 400, Some("query.quota")).contains("column"));
     for (policy, word) in
