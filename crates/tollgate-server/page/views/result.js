@@ -26,6 +26,7 @@ function verdict({
   message,
   retry_after_ms: retry,
   at,
+  talker,
   policies_version: version,
   overrides_version: overrides,
 }) {
@@ -36,6 +37,8 @@ function verdict({
     el(
       "p",
       failed ? told(sentence(`the counters could not be read: ${failed}`)) : message && told(sentence(message)),
+      // Of a talker, not all policies are known, and so no answer.
+      failed && !talker && ` A check ${verdict ? `is ${verdict}` : "fails"} meanwhile.`,
       retry && ` It may pass in ${length(retry)}.`,
     ),
     el(

@@ -66,6 +66,9 @@ impl Edge {
         let report = ExplainReport::new(&request, refusal, |_| None);
         let counted = peek.counted.and_then(|decision| message(decision, report.outcome));
         let mut message = counted.unwrap_or(report.message);
+        if peek.failure.is_some() {
+            message.push_str("; what is used could not be read");
+        }
         if let Some(talker) = client.talker.as_ref() {
             let policy = talker.policy_name();
             message = format!("by `{policy}` alone, {message}; which other policies apply is unknown");

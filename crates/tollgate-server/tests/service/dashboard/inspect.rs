@@ -153,6 +153,8 @@ fn counters_that_cannot_be_read_are_not_shown_as_room() {
     let found = inspect(&server, &login);
     assert!(found["peek_failed"].is_string(), "{found}");
     assert_eq!((&found["verdict"], &found["source"]), (&Value::Null, &Value::Null), "`all` is closed");
+    let message = found["message"].as_str().expect("a sentence");
+    assert!(message.ends_with("; what is used could not be read"), "{message}");
     let applied = policy(&found["applied"], "login");
     assert_eq!((&applied["quotas"], &applied["charges"][0]["quota"]), (&Value::Null, &json!("5/1h")));
 
