@@ -56,7 +56,14 @@ export function confirmChange({ title, button: name, says, fields = [], twice, r
     }
   }
 
+  // Another view has nothing to do with the question, and nothing to read again.
+  function leave() {
+    isDone = false;
+    close();
+  }
+  addEventListener("hashchange", leave);
   dialog.addEventListener("close", () => {
+    removeEventListener("hashchange", leave);
     dialog.remove();
     if (isDone) done();
   });

@@ -54,6 +54,12 @@ export function talkers() {
     const asked = JSON.stringify([seen.requests, seen.answers, await page.content()]);
     assert.ok(!/alice-key|bob-key/.test(asked), "a key is in the page");
 
+    // A question about one view is not asked over another one.
+    await page.getByRole("button", { name: "Refund…" }).click();
+    await dialog.waitFor();
+    await page.goBack();
+    await dialog.waitFor({ state: "detached" });
+
     // "Is it carol?" Her attributes are typed, and her row is marked.
     await show(seen, "#/inspect");
     await page.getByLabel("Value").first().fill("carol-key");
