@@ -216,4 +216,11 @@ policies:
     );
     let login = json!({ "attributes": { "path": "/login", "user": "alice" } });
     assert_eq!(ask("POST", "/v1/inspect", &bound, &login).status, 403);
+    let all = ask("GET", "/v1/live", &bound, &json!({}));
+    assert_eq!((all.status, all.json()["scope"].is_null()), (403, true));
+    assert!(
+        all.json()["detail"].as_str().is_some_and(|said| said.contains("all policies")),
+        "{}",
+        all.json()
+    );
 }
