@@ -116,10 +116,11 @@ impl Edge {
             sources: SourceCounts::new(&process),
             latency_ms: Latency::of(&process.decisions),
             memory: LiveMemory::new(&snapshot.memory, &process),
-            store: snapshot.shared.as_ref().map(|(shared, status)| {
-                let up = (shared.is_up(), recorder.store_down_since());
+            store: snapshot.shared.as_ref().map(|(_, status)| {
+                // Not the state of this moment: an outage that is shown has its mark among the events.
+                let down_since = recorder.store_down_since();
                 let kind = dashboard.store_kind.unwrap_or_default();
-                LiveStore::new(kind, up, status, &process, self.decider.without_store())
+                LiveStore::new(kind, down_since, status, &process, self.decider.without_store())
             }),
             talkers: dashboard.talkers.as_ref().map_or("off", |talkers| talkers.names().name()),
             policies: PolicyRows {

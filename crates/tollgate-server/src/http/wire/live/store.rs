@@ -18,7 +18,7 @@ pub(in crate::http) struct LiveStore {
     /// `redis`, `sentinel` or `cluster`, by its URL.
     kind: &'static str,
     servers: Vec<LiveServer>,
-    /// Whether the store answered the last step.
+    /// Whether the store answered the last step, as seen once a second.
     is_up: bool,
     /// Since when it has not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ struct LiveServer {
 impl LiveStore {
     pub(in crate::http) fn new(
         kind: &'static str,
-        (is_up, down_since): (bool, Option<Timestamp>),
+        down_since: Option<Timestamp>,
         status: &StoreStatus,
         process: &ProcessCounts,
         without_store: Vec<&'static str>,
@@ -70,8 +70,8 @@ impl LiveStore {
         Self {
             kind,
             servers: status.servers().iter().map(LiveServer::new).collect(),
-            is_up,
-            down_since: down_since.filter(|_| !is_up).map(TimeText),
+            is_up: down_since.is_none(),
+            down_since: down_since.map(TimeText),
             without_store,
             steps: process.steps.all(),
             errors: process.errors.iter().copied().filter(|(_, count)| *count > 0).collect(),
