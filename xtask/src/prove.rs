@@ -667,6 +667,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 15, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 16, "a proof has another name");
     }
 }
