@@ -117,6 +117,14 @@ fn denies(policy: &Policy) -> bool {
     policy.kind == PolicyKind::Deny
 }
 
+impl Policy {
+    /// Returns the settings in which `after` differs from this policy, except their names and places in the file.
+    #[must_use]
+    pub fn changed_settings(&self, after: &Self) -> Vec<ChangedSetting> {
+        settings(self, after)
+    }
+}
+
 /// Returns the differences between two policies, except their places in the file.
 fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
     let mut changed = Vec::new();

@@ -3,17 +3,17 @@
 //! The tally of a policy goes on when a reload changes the policy. Figures of two limits together would say nothing about
 //! either, so the book notes what was counted before a trial. It looks once a second.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use tollgate::Timestamp;
-use tollgate_policy::{Change, FileOverride, Mode, Policy, PolicySet, TrialKind, TrialTally};
+use tollgate_policy::{FileOverride, Mode, Policy, PolicySet, TrialKind, TrialTally};
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct TrialBook {
-    /// The policies at the last look.
-    live: Option<Arc<PolicySet>>,
+    /// The version of the policies at the last look. The policies themselves are not kept: a reload waits until nobody
+    /// holds the old ones.
+    version: Option<u64>,
     /// One for each policy, by its name.
     entries: HashMap<Box<str>, TrialEntry>,
 }
@@ -28,8 +28,10 @@ pub(crate) struct RunningTrial {
 }
 
 /// The trials of a policy: in shadow mode, and of candidates.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct TrialEntry {
+    /// The policy when its trial began; `None` without one.
+    policy: Option<Box<Policy>>,
     since: Timestamp,
     /// Whether they run.
     run: [bool; 2],
@@ -42,31 +44,25 @@ const KINDS: [TrialKind; 2] = [TrialKind::Shadow, TrialKind::Candidate];
 
 impl TrialBook {
     /// Notes what the policies have counted until now.
-    pub(crate) fn look(&mut self, now: Timestamp, live: &Arc<PolicySet>) {
-        let last = self.live.replace(Arc::clone(live)).filter(|last| last.version() != live.version());
-        let changed = last.as_ref().map(|last| changed(last, live)).unwrap_or_default();
+    pub(crate) fn look(&mut self, now: Timestamp, live: &PolicySet) {
+        let is_known_version = self.version.replace(live.version()) == Some(live.version());
         let mut known = std::mem::take(&mut self.entries);
         for (policy, tally) in live.tally() {
             let (name, counted) = (policy.name(), [tally.shadow, tally.candidate]);
-            let new = TrialEntry {
-                since: live.since(),
-                run: kinds(policy),
-                before: Default::default(),
-                now: counted,
-            };
+            let new = || TrialEntry::new(policy, live.since(), counted);
             let (name, entry) = match known.remove_entry(name) {
-                None => (name.into(), new),
+                None => (name.into(), new()),
                 // Another policy took the name.
-                Some((name, last)) if last.is_above(&counted) => (name, new),
-                Some((name, last)) if !changed.contains(&*name) => {
+                Some((name, last)) if last.is_above(&counted) => (name, new()),
+                Some((name, last)) if is_known_version || last.is_of(policy) => {
                     (name, TrialEntry { now: counted, ..last })
                 }
                 // Nothing was on trial, so all that is new is of this trial.
                 Some((name, last)) if last.run == [false; 2] => {
-                    (name, TrialEntry { before: last.now, ..new })
+                    (name, TrialEntry { before: last.now, ..new() })
                 }
                 // What came since the last look may be of either trial, so it is left out.
-                Some((name, _)) => (name, TrialEntry { since: now, before: counted, ..new }),
+                Some((name, _)) => (name, TrialEntry { since: now, before: counted, ..new() }),
             };
             self.entries.insert(name, entry);
         }
@@ -74,7 +70,7 @@ impl TrialBook {
 
     /// Returns the trials of a policy.
     pub(crate) fn of(&self, policy: &str) -> impl Iterator<Item = RunningTrial> {
-        self.entries.get(policy).into_iter().flat_map(|TrialEntry { since, run, before, now }| {
+        self.entries.get(policy).into_iter().flat_map(|TrialEntry { since, run, before, now, .. }| {
             let tallies = now.iter().zip(before).map(|(now, before)| difference(now, before));
             let trials = KINDS.into_iter().zip(tallies).zip(run).filter(|(_, runs)| **runs);
             trials.map(|((kind, tally), _)| RunningTrial { kind, since: *since, tally })
@@ -83,26 +79,26 @@ impl TrialBook {
 }
 
 impl TrialEntry {
+    fn new(policy: &Policy, since: Timestamp, now: [TrialTally; 2]) -> Self {
+        let run = kinds(policy);
+        let policy = (run != [false; 2]).then(|| Box::new(policy.clone()));
+        Self { policy, since, run, before: Default::default(), now }
+    }
+
+    /// Returns whether its figures go on under this policy: it is on trial, and means the same.
+    fn is_of(&self, policy: &Policy) -> bool {
+        /// Settings that no verdict depends on.
+        const IDLE: [&str; 3] = ["description", "headers", "deny_status"];
+        let is_idle = |name: &str| IDLE.contains(&name);
+        let changed = self.policy.as_ref().map(|last| last.changed_settings(policy));
+        changed.is_some_and(|changed| changed.iter().all(|setting| is_idle(setting.name())))
+    }
+
     /// Returns whether it has counted more than these: then they are of another policy.
     fn is_above(&self, counted: &[TrialTally; 2]) -> bool {
         let tried = |tally: &TrialTally| tally.allowed + tally.denied + tally.failed;
         self.now.iter().zip(counted).any(|(last, now)| tried(last) > tried(now))
     }
-}
-
-/// Returns the policies whose figures mean something else than before.
-fn changed(before: &PolicySet, after: &PolicySet) -> HashSet<Box<str>> {
-    /// Settings that no verdict depends on.
-    const IDLE: [&str; 3] = ["description", "headers", "deny_status"];
-    let changes = before.policies().changes(after.policies());
-    let changed = changes.iter().filter_map(|change| match change {
-        Change::Changed { policy, settings } => {
-            let counts = settings.iter().any(|setting| !IDLE.contains(&setting.name()));
-            counts.then(|| policy.clone())
-        }
-        _ => None,
-    });
-    changed.collect()
 }
 
 /// Returns whether a policy is on trial itself, and whether candidates of it are.
