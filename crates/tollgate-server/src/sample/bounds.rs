@@ -18,7 +18,7 @@ const ENOUGH: usize = SampleMemory::MAX_CHUNKS / 4 * 3;
 /// A policy whose last hour has at most so many chunks may sample more keys.
 const FEW: usize = SampleMemory::MAX_CHUNKS / 64;
 
-/// Makes room if there is little: of what is older than an hour first. Then the policy with the most requests samples
+/// Makes room if there is little. Requests older than an hour go first. Then the policy with the most requests samples
 /// half as many keys; if it has too few keys for that, it forgets its oldest requests.
 pub(crate) fn keep_bounds(memory: &SampleMemory, samples: &[&PolicySample], now: Timestamp) {
     let each = || samples.iter();

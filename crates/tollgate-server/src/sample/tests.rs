@@ -198,7 +198,7 @@ fn keys_are_chosen_evenly_and_rarer_ones_among_the_others() {
 
 /// What a check pays, and a whole sample.
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement: cargo test --release -p tollgate-server --lib sample -- --ignored --nocapture"]
 fn measure() {
     use crate::observe::stopwatch::Stopwatch;
     fn resident() -> u64 {

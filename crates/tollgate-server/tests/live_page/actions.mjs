@@ -1,7 +1,7 @@
 // Every change asks first, is refused without its scope, and does what it says.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { close, eventually, open, show } from "./browser.mjs";
+import { close, eventually, inspect, open, show } from "./browser.mjs";
 import { Ledger } from "./ledger.mjs";
 import { folder, service, tokens } from "./programs.mjs";
 import { rows, strip } from "./reading.mjs";
@@ -210,15 +210,4 @@ export function actions() {
       await eventually(async () => assert.equal((await rows(page, "Counters of search"))[0].used, search));
     }
   });
-}
-
-async function inspect(page) {
-  await page.getByLabel("Value").first().fill("alice");
-  if ((await page.getByLabel("Value").count()) < 2) {
-    await page.getByRole("button", { name: "Another attribute" }).click();
-    await page.getByLabel("Attribute", { exact: true }).last().fill("path");
-    await page.getByLabel("Value").last().fill("/search");
-  }
-  await page.getByRole("button", { name: "Inspect", exact: true }).click();
-  await page.locator(".verdict-box").waitFor();
 }

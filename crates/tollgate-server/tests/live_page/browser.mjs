@@ -89,6 +89,18 @@ export async function show({ page }, fragment) {
   await page.evaluate((to) => (location.hash = to), fragment);
 }
 
+/** Asks the inspector about alice's search, until `answered` is shown. */
+export async function inspect(page, answered = ".verdict-box") {
+  await page.getByLabel("Value").first().fill("alice");
+  if ((await page.getByLabel("Value").count()) < 2) {
+    await page.getByRole("button", { name: "Another attribute" }).click();
+    await page.getByLabel("Attribute", { exact: true }).last().fill("path");
+    await page.getByLabel("Value").last().fill("/search");
+  }
+  await page.getByRole("button", { name: "Inspect", exact: true }).click();
+  await page.locator(answered).first().waitFor();
+}
+
 /** Stops the page's questions, so that what it shows stays. */
 export async function pause({ page }) {
   await page.getByRole("button", { name: "Pause" }).click();

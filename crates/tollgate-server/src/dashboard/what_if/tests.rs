@@ -256,7 +256,7 @@ fn one_estimate_is_made_at_a_time() {
 
 /// The time of an estimate from a full sample.
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement: cargo test --release -p tollgate-server --lib what_if -- --ignored --nocapture"]
 fn measure() {
     use crate::observe::stopwatch::Stopwatch;
     use crate::sample::SampleMemory;

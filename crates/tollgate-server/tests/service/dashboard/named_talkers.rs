@@ -122,7 +122,7 @@ fn a_talker_is_inspected_reset_set_and_refunded_by_its_id_and_nobody_sees_its_ke
     assert!(["reset", "set", "refund"].into_iter().all(line), "{log}");
 }
 
-/// Is it customer X? Whoever knows the key is told the row.
+/// An operator who suspects a customer types the key, and sees which talker it is.
 #[test]
 fn an_inspection_by_attributes_names_the_talkers() {
     let (server, _folder) = start(POLICIES, &[]);
